@@ -43,7 +43,7 @@ type SQE struct {
 	Flags        uint8
 	Stream       uint16 // order of immediates and of fences is per stream
 	Conn         uint32 // as given when the connection was established
-	Region       uint32 // local region: RegionInfo.ID
+	Region       uint32 // local region: RegionInfo.ID; not looked at when Length is 0
 	Length       uint32 // bytes; 0 is allowed, with an immediate too
 	LocalOffset  uint64 // bytes into the local region
 	RemoteKey    uint64 // names the peer's region

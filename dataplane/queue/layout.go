@@ -14,13 +14,6 @@ const (
 	DefaultCQEntries = 4096
 )
 
-const (
-	pageBytes      = 4096
-	producerOffset = 0
-	consumerOffset = 64
-	flagsOffset    = 128
-)
-
 // Layout says where the two queues of a session lie in its memory.
 type Layout struct {
 	SQ, CQ rings.Layout
@@ -41,12 +34,8 @@ func NewLayout(sqEntries, cqEntries uint32) (Layout, error) {
 		return Layout{}, fmt.Errorf("cq_entries %d is smaller than sq_entries %d: every submission needs room for its completion",
 			cqEntries, sqEntries)
 	}
-	var l Layout
-	var end uintptr
-	l.SQ, end = ringAt(0, sqEntries, SQESize)
-	l.CQ, end = ringAt(end, cqEntries, CQESize)
-	l.Bytes = int64(end)
-	return l, nil
+	sq, cq, bytes := rings.SessionLayout(sqEntries, cqEntries, SQESize, CQESize)
+	return Layout{SQ: sq, CQ: cq, Bytes: int64(bytes)}, nil
 }
 
 func checkEntries(name string, n uint32) error {
@@ -54,18 +43,6 @@ func checkEntries(name string, n uint32) error {
 		return fmt.Errorf("%s %d is not a power of two between %d and %d", name, n, MinEntries, MaxEntries)
 	}
 	return nil
-}
-
-func ringAt(start uintptr, entries uint32, entryBytes uintptr) (l rings.Layout, end uintptr) {
-	l = rings.Layout{
-		Producer: start + producerOffset,
-		Consumer: start + consumerOffset,
-		Flags:    start + flagsOffset,
-		Desc:     start + pageBytes,
-		Entries:  entries,
-	}
-	end = l.Desc + uintptr(entries)*entryBytes
-	return l, (end + pageBytes - 1) &^ (pageBytes - 1)
 }
 
 // ClientSide returns the application's ends of the queues in mem, which must be
