@@ -44,13 +44,16 @@ type ErrOtherProgram struct {
 	Ifindex   int
 	Interface string // name, "" when unknown
 	ID        uint32 // kernel id of the other program, 0 when unknown
-	Name      string // its name, "" when unknown
+	Name      string // its name, "" when unknown: the kernel tells only CAP_SYS_ADMIN
 }
 
 func (e *ErrOtherProgram) Error() string {
-	return fmt.Sprintf("metaroced: interface %s (index %d): another XDP program is attached: id %d, name %q; "+
-		"detach it (for example `ip link set dev %s xdp off`) or choose another interface",
-		e.Interface, e.Ifindex, e.ID, e.Name, e.Interface)
+	name := "name known to CAP_SYS_ADMIN only"
+	if e.Name != "" {
+		name = fmt.Sprintf("name %q", e.Name)
+	}
+	return fmt.Sprintf("metaroced: interface %s (index %d): another XDP program is attached (id %d, %s); "+
+		"stop what attached it or choose another interface", e.Interface, e.Ifindex, e.ID, name)
 }
 
 // Attach runs the program on the device with index ifindex of the calling

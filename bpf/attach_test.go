@@ -2,6 +2,7 @@ package bpf
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -202,6 +203,45 @@ func TestSurvivesGarbageCollection(t *testing.T) {
 		t.Error(err)
 	}
 	runtime.KeepAlive(p)
+}
+
+// The daemon runs with few capabilities (deploy/metaroced.service). Only the thread
+// of the namespace loses the others, and it ends with the test.
+func TestFewCapabilitiesSuffice(t *testing.T) {
+	d := newDevice(t, testenv.VethOpts{})
+	err := d.ns.Do(func() error {
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var few [2]unix.CapUserData
+		for _, c := range []uint{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_NET_RAW} {
+			few[c/32].Effective |= 1 << (c % 32)
+			few[c/32].Permitted |= 1 << (c % 32)
+		}
+		if err := unix.Capset(&header, &few[0]); err != nil {
+			return err
+		}
+		first, err := Load(Config{})
+		if err != nil {
+			return err
+		}
+		defer first.Close()
+		if _, err := first.Attach(d.index, Native); err != nil {
+			return err
+		}
+		second, err := Load(Config{})
+		if err != nil {
+			return err
+		}
+		defer second.Close()
+		_, err = second.Attach(d.index, Native)
+		var other *ErrOtherProgram
+		if !errors.As(err, &other) || other.ID == 0 || !strings.Contains(err.Error(), "CAP_SYS_ADMIN") {
+			return fmt.Errorf("second program: got %w, want ErrOtherProgram without a name", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Each queue has a slot of its own. The kernel lets a test run name the queue of a

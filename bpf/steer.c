@@ -69,23 +69,18 @@ struct cursor {
 	void *end;
 };
 
-// TAKE yields the header at the cursor and moves behind it, or NULL when the
-// packet ends first. A macro because the verifier wants a constant size.
-#define TAKE(cursor, type)                                              \
-	({                                                              \
-		type *header = (cursor)->at;                            \
-		if ((void *)(header + 1) > (cursor)->end)               \
-			header = 0;                                     \
-		else                                                    \
-			(cursor)->at = header + 1;                      \
-		header;                                                 \
-	})
+// TAKE points header at the cursor and moves the cursor behind it; it is false when
+// the packet ends first. A macro because the verifier wants a constant size; no NULL
+// because comparing pointers with it would need CAP_PERFMON.
+#define TAKE(cursor, header)                                            \
+	((header) = (cursor)->at, (cursor)->at = (header) + 1,          \
+	 (cursor)->at <= (cursor)->end)
 
 static __always_inline enum verdict parse_udp(struct cursor *c)
 {
-	struct udphdr *udp = TAKE(c, struct udphdr);
+	struct udphdr *udp;
 
-	if (!udp)
+	if (!TAKE(c, udp))
 		return VERDICT_PASSED_TRUNCATED;
 	if (udp->dest != bpf_htons(udp_port))
 		return VERDICT_PASSED_OTHER_PORT;
@@ -94,9 +89,9 @@ static __always_inline enum verdict parse_udp(struct cursor *c)
 
 static __always_inline enum verdict parse_ipv4(struct cursor *c)
 {
-	struct iphdr *ip = TAKE(c, struct iphdr);
+	struct iphdr *ip;
 
-	if (!ip)
+	if (!TAKE(c, ip))
 		return VERDICT_PASSED_TRUNCATED;
 	if (ip->version != 4 || ip->ihl < 5)
 		return VERDICT_PASSED_MALFORMED;
@@ -130,9 +125,9 @@ static __always_inline int is_extension(__u8 next_header)
 
 static __always_inline enum verdict parse_ipv6(struct cursor *c)
 {
-	struct ipv6hdr *ip = TAKE(c, struct ipv6hdr);
+	struct ipv6hdr *ip;
 
-	if (!ip)
+	if (!TAKE(c, ip))
 		return VERDICT_PASSED_TRUNCATED;
 	if (ip->version != 6)
 		return VERDICT_PASSED_MALFORMED;
@@ -145,10 +140,10 @@ static __always_inline enum verdict parse_ipv6(struct cursor *c)
 
 static __always_inline enum verdict parse_frame(struct cursor *c)
 {
-	struct ethhdr *ethernet = TAKE(c, struct ethhdr);
+	struct ethhdr *ethernet;
 	__be16 type;
 
-	if (!ethernet)
+	if (!TAKE(c, ethernet))
 		return VERDICT_PASSED_TRUNCATED;
 	type = ethernet->h_proto;
 #pragma unroll
@@ -157,8 +152,7 @@ static __always_inline enum verdict parse_frame(struct cursor *c)
 
 		if (type != bpf_htons(ETH_P_8021Q) && type != bpf_htons(ETH_P_8021AD))
 			break;
-		tag = TAKE(c, struct vlan_tag);
-		if (!tag)
+		if (!TAKE(c, tag))
 			return VERDICT_PASSED_TRUNCATED;
 		type = tag->inner_type;
 	}
