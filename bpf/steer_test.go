@@ -106,7 +106,7 @@ func TestPassesEverythingElse(t *testing.T) {
 	}
 }
 
-// A packet of several buffers comes in only if the program is marked frags-aware.
+// The headers of a packet of several buffers lie in the first.
 func TestSteersPacketsOfSeveralBuffers(t *testing.T) {
 	p := loadWithSocket(t, Config{})
 	frame := join(headersOf(DefaultUDPPort)["IPv4"], make([]byte, 8900))
