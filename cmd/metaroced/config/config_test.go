@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/metaroced/metaroced/ctrl"
 	"github.com/metaroced/metaroced/dataplane"
 )
 
@@ -19,7 +20,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Socket != DefaultSocket || c.SocketMode != 0o660 || c.LogLevel != slog.LevelInfo {
+	if c.Control.Path != ctrl.DefaultPath || c.Control.Mode != 0o660 || c.LogLevel != slog.LevelInfo {
 		t.Errorf("daemon: %+v", c)
 	}
 	d := c.Dataplane
@@ -73,6 +74,7 @@ sessions = 5
 sessions_per_uid = 2
 region_bytes_per_session = "64MiB"
 regions_per_session = 7
+handshake_timeout = "1s"
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +93,8 @@ regions_per_session = 7
 		d.RunPackets != 8 || d.AckEvery != 16 || d.MaxConnections != 10 {
 		t.Errorf("dataplane: %+v", d)
 	}
-	if c.Limits != (Limits{Sessions: 5, SessionsPerUID: 2}) || c.SocketMode != 0o600 || c.LogLevel != slog.LevelDebug {
+	if c.Control.MaxSessions != 5 || c.Control.MaxSessionsPerUID != 2 || c.Control.MaxRegionsPerSession != 7 || c.Control.Mode != 0o600 ||
+		c.Control.HandshakeTimeout != time.Second || c.LogLevel != slog.LevelDebug {
 		t.Errorf("daemon: %+v", c)
 	}
 }
@@ -101,7 +104,7 @@ func TestUnknownKeys(t *testing.T) {
 		"a typo":         {minimal + "[daemon]\nsokcet = \"/x\"\n", `x.toml:4: unknown key "daemon.sokcet"; did you mean "socket"?`},
 		"a table's typo": {minimal + "[transprt]\npaths = 3\n", `unknown key "transprt"; did you mean "transport"?`},
 		"in a plane":     {minimal + "[[plane]]\ninterfaces = \"eth3\"\n", `x.toml:4: unknown key "plane.interfaces"; did you mean "interface"?`},
-		"nothing alike":  {minimal + "[limits]\ncolour = 1\n", `x.toml:4: unknown key "limits.colour"; [limits] has: region_bytes_per_session, regions_per_session, sessions, sessions_per_uid`},
+		"nothing alike":  {minimal + "[limits]\ncolour = 1\n", `x.toml:4: unknown key "limits.colour"; [limits] has: handshake_timeout, pending_events, region_bytes_per_session,`},
 		"at the top":     {"zzzzzzzzzzzz = 1\n" + minimal, `x.toml:1: unknown key "zzzzzzzzzzzz"; the file has: daemon, limits, plane, transport`},
 	} {
 		_, err := parse("x.toml", []byte(c.text))
@@ -156,6 +159,10 @@ func TestBadValues(t *testing.T) {
 		{"limits", `sessions_per_uid = 0`, "limits.sessions_per_uid = 0 is outside"},
 		{"limits", `region_bytes_per_session = "1Gbit"`, `limits.region_bytes_per_session = "1Gbit" is not a size`},
 		{"limits", `region_bytes_per_session = "1KiB"`, `limits.region_bytes_per_session = "1KiB" is outside 4KiB to`},
+		{"limits", `services_per_session = 0`, "limits.services_per_session = 0 is outside"},
+		{"limits", `pending_events = 70000`, "limits.pending_events = 70000 is outside"},
+		{"limits", `handshake_timeout = "1ms"`, `limits.handshake_timeout = "1ms" is not a time within 10ms to 1m0s`},
+		{"limits", `unread_timeout = "x"`, "limits.unread_timeout"},
 		{"limits", `regions_per_session = 0`, "limits.regions_per_session = 0 is outside"},
 	} {
 		_, err := parse("x.toml", []byte(minimal+"["+c.table+"]\n"+c.line+"\n"))

@@ -1,5 +1,7 @@
 package config
 
+import "github.com/metaroced/metaroced/ctrl"
+
 // file mirrors the TOML file. Quantities with a unit are texts here; validate
 // turns them into numbers. A key's name in errors is its path: daemon.spin_us.
 type file struct {
@@ -48,15 +50,19 @@ type transportTable struct {
 type limitsTable struct {
 	Sessions              int64  `toml:"sessions"`
 	SessionsPerUID        int64  `toml:"sessions_per_uid"`
-	RegionBytesPerSession string `toml:"region_bytes_per_session"`
+	ServicesPerSession    int64  `toml:"services_per_session"`
 	RegionsPerSession     int64  `toml:"regions_per_session"`
+	RegionBytesPerSession string `toml:"region_bytes_per_session"`
+	PendingEvents         int64  `toml:"pending_events"`
+	HandshakeTimeout      string `toml:"handshake_timeout"`
+	UnreadTimeout         string `toml:"unread_timeout"`
 }
 
 // defaults is what a key has that the file does not mention.
 func defaults() file {
 	return file{
 		Daemon: daemonTable{
-			Socket:         DefaultSocket,
+			Socket:         ctrl.DefaultPath,
 			SocketMode:     "0660",
 			LogLevel:       "info",
 			Poll:           "adaptive",
@@ -80,9 +86,13 @@ func defaults() file {
 		},
 		Limits: limitsTable{
 			Sessions:              1024,
-			SessionsPerUID:        256,
+			SessionsPerUID:        64,
+			ServicesPerSession:    64,
+			RegionsPerSession:     256,
 			RegionBytesPerSession: "1GiB",
-			RegionsPerSession:     1024,
+			PendingEvents:         1024,
+			HandshakeTimeout:      "2s",
+			UnreadTimeout:         "2s",
 		},
 	}
 }

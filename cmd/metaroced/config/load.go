@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"reflect"
@@ -14,28 +13,18 @@ import (
 	"github.com/agext/levenshtein"
 	"github.com/pelletier/go-toml/v2"
 
+	"github.com/metaroced/metaroced/ctrl"
 	"github.com/metaroced/metaroced/dataplane"
 )
-
-// DefaultSocket is where the daemon listens and applications look for it.
-const DefaultSocket = "/run/metaroced/metaroced.sock"
 
 // DefaultFile is the configuration of the daemon as a service.
 const DefaultFile = "/etc/metaroced/metaroced.toml"
 
 // Config is a validated configuration.
 type Config struct {
-	Socket     string      // path of the control socket
-	SocketMode fs.FileMode // its permissions: who may attach
-	LogLevel   slog.Level
-	Limits     Limits
-	Dataplane  dataplane.Config
-}
-
-// Limits bounds what applications may take.
-type Limits struct {
-	Sessions       int // open at the same time
-	SessionsPerUID int // of them by one user
+	LogLevel  slog.Level
+	Control   ctrl.Config
+	Dataplane dataplane.Config
 }
 
 // Load reads and validates the file at path.

@@ -38,7 +38,7 @@ func validate(f *file, r *report) (*Config, error) {
 }
 
 func validateDaemon(d *daemonTable, r *report, c *Config) {
-	c.Socket = d.Socket
+	c.Control.Path = d.Socket
 	if !filepath.IsAbs(d.Socket) || len(d.Socket) > maxSocketPath {
 		r.fault("daemon.socket", "= %q is not an absolute path of at most %d bytes", d.Socket, maxSocketPath)
 	}
@@ -46,7 +46,7 @@ func validateDaemon(d *daemonTable, r *report, c *Config) {
 	if err != nil || mode > 0o777 {
 		r.fault("daemon.socket_mode", "= %q is not a mode within \"0000\" to \"0777\" (octal)", d.SocketMode)
 	}
-	c.SocketMode = fs.FileMode(mode)
+	c.Control.Mode = fs.FileMode(mode)
 	c.LogLevel = oneOf(r, "daemon.log_level", d.LogLevel, []choice[slog.Level]{
 		{"debug", slog.LevelDebug}, {"info", slog.LevelInfo}, {"warn", slog.LevelWarn}, {"error", slog.LevelError},
 	})
@@ -133,8 +133,15 @@ func validateTransport(t *transportTable, r *report, c *dataplane.Config) {
 }
 
 func validateLimits(l *limitsTable, r *report, c *Config) {
-	c.Limits.Sessions = int(r.integer("limits.sessions", l.Sessions, 1, 65536))
-	c.Limits.SessionsPerUID = int(r.integer("limits.sessions_per_uid", l.SessionsPerUID, 1, 65536))
+	const most = 65536
+	k := &c.Control
+	k.MaxSessions = int(r.integer("limits.sessions", l.Sessions, 1, most))
+	k.MaxSessionsPerUID = int(r.integer("limits.sessions_per_uid", l.SessionsPerUID, 1, most))
+	k.MaxServicesPerSession = int(r.integer("limits.services_per_session", l.ServicesPerSession, 1, most))
+	k.MaxRegionsPerSession = int(r.integer("limits.regions_per_session", l.RegionsPerSession, 1, most))
+	k.MaxPendingEvents = int(r.integer("limits.pending_events", l.PendingEvents, 1, most))
+	k.HandshakeTimeout = r.duration("limits.handshake_timeout", l.HandshakeTimeout, 10*time.Millisecond, time.Minute)
+	k.UnreadTimeout = r.duration("limits.unread_timeout", l.UnreadTimeout, 10*time.Millisecond, time.Minute)
 	c.Dataplane.RegionBytesPerSession = r.size("limits.region_bytes_per_session", l.RegionBytesPerSession, 4096, 1<<46)
-	c.Dataplane.MaxRegionsPerSession = int(r.integer("limits.regions_per_session", l.RegionsPerSession, 1, 65536))
+	c.Dataplane.MaxRegionsPerSession = k.MaxRegionsPerSession
 }
