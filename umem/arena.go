@@ -89,7 +89,7 @@ type Arena struct {
 
 // NewArena reserves, maps and populates an arena. It fails with ErrMemlock or
 // ErrNoMemory, naming the bytes needed, when limits or memory do not suffice; it
-// then leaves nothing behind. It takes about 2.5 s per GiB.
+// then leaves nothing behind. Populating takes more than a second per GiB.
 func NewArena(config Config) (*Arena, error) {
 	config = config.withDefaults()
 	if err := config.check(); err != nil {
