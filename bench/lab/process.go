@@ -1,0 +1,145 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// stopLimit is how long a process may take to leave after it was asked to.
+const stopLimit = 5 * time.Second
+
+// spawner starts processes from one thread that stays as long as they may live.
+// The kernel sends the parent-death signal when the forking thread ends, not the
+// process, and a child inherits the namespace and the CPUs of that thread.
+type spawner struct {
+	requests chan spawnRequest
+	done     chan struct{}
+}
+
+type spawnRequest struct {
+	command *exec.Cmd
+	answer  chan error
+}
+
+// newSpawner starts the thread. netns is a network namespace for it to enter, -1
+// for the current one; cpu is where it and its children run, -1 for anywhere.
+func newSpawner(netns, cpu int) (*spawner, error) {
+	s := &spawner{requests: make(chan spawnRequest), done: make(chan struct{})}
+	ready := make(chan error)
+	go s.run(netns, cpu, ready)
+	if err := <-ready; err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *spawner) run(netns, cpu int, ready chan<- error) {
+	defer close(s.done)
+	// Never unlocked: the thread's namespace and CPUs are not those of others, and
+	// Go ends a thread whose goroutine returns while locked.
+	runtime.LockOSThread()
+	if err := enter(netns, cpu); err != nil {
+		ready <- err
+		return
+	}
+	ready <- nil
+	for r := range s.requests {
+		r.answer <- r.command.Start()
+	}
+}
+
+func enter(netns, cpu int) error {
+	if netns >= 0 {
+		if err := unix.Setns(netns, unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("enter the host's network namespace: %w", err)
+		}
+	}
+	if cpu >= 0 {
+		var set unix.CPUSet
+		set.Set(cpu)
+		if err := unix.SchedSetaffinity(0, &set); err != nil {
+			return fmt.Errorf("run on CPU %d: %w", cpu, err)
+		}
+	}
+	return nil
+}
+
+// start starts a command; it is killed when this process dies.
+func (s *spawner) start(command *exec.Cmd) error {
+	command.SysProcAttr = &syscall.SysProcAttr{
+		Pdeathsig: unix.SIGKILL,
+		Setpgid:   true, // an interrupt from the terminal is the lab's to handle
+	}
+	answer := make(chan error)
+	s.requests <- spawnRequest{command, answer}
+	return <-answer
+}
+
+// close ends the thread. All children must have been waited for.
+func (s *spawner) close() {
+	close(s.requests)
+	<-s.done
+}
+
+// process is a started child and what became of it.
+type process struct {
+	name    string
+	command *exec.Cmd
+	exited  chan struct{} // closed when err is valid
+	err     error
+}
+
+// newProcess starts command and watches it.
+func newProcess(s *spawner, name string, command *exec.Cmd) (*process, error) {
+	if err := s.start(command); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	p := &process{name: name, command: command, exited: make(chan struct{})}
+	go func() {
+		p.err = command.Wait()
+		close(p.exited)
+	}()
+	return p, nil
+}
+
+// failure describes the end of a process that should still run.
+func (p *process) failure() error {
+	if p.err == nil {
+		return fmt.Errorf("%s left early", p.name)
+	}
+	return fmt.Errorf("%s ended: %w", p.name, p.err)
+}
+
+// stop asks the process to leave, kills it when it does not, and waits for it. The
+// error says when it had to be killed or reported one itself.
+func (p *process) stop() error {
+	err := p.command.Process.Signal(unix.SIGTERM)
+	if err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stop %s: %w", p.name, err)
+	}
+	return p.waitOrKill()
+}
+
+func (p *process) waitOrKill() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+	defer cancel()
+	select {
+	case <-p.exited:
+	case <-ctx.Done():
+		_ = p.command.Process.Kill() // it can only have left by itself meanwhile
+		<-p.exited
+		return fmt.Errorf("%s did not stop within %v and was killed", p.name, stopLimit)
+	}
+	if p.err != nil {
+		return fmt.Errorf("%s: %w", p.name, p.err)
+	}
+	return nil
+}
