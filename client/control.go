@@ -121,7 +121,7 @@ func protocolError(m msg.Message, files int) error {
 func (s *Session) readAll() {
 	defer close(s.readerDone)
 	err := s.readUntilError()
-	if errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) {
+	if errors.Is(err, io.EOF) {
 		err = errors.New("metaroced: the daemon is gone: its end of the control socket is closed")
 	}
 	s.fail(err)
@@ -132,6 +132,11 @@ func (s *Session) readUntilError() error {
 	rights := make([]byte, unix.CmsgSpace(4*msg.MaxMessageFDs))
 	for {
 		n, rightsLen, flags, _, err := s.control.ReadMsgUnix(packet[:], rights)
+		if errors.Is(err, unix.ECONNRESET) {
+			// The daemon closed without reading what we sent last. The kernel says
+			// so once, before what the daemon had sent: its reason.
+			continue
+		}
 		if err != nil {
 			return err
 		}
