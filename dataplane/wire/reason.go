@@ -12,6 +12,8 @@ const (
 	ReasonBadLength
 	ReasonBadCRC
 	ReasonBadField
+	ReasonReserved
+	ReasonOverflow
 	// ReasonCount is one more than the largest reason.
 	ReasonCount
 )
@@ -34,6 +36,10 @@ func (r Reason) String() string {
 		return "checksum wrong"
 	case ReasonBadField:
 		return "field out of range"
+	case ReasonReserved:
+		return "reserved field not zero"
+	case ReasonOverflow:
+		return "offset and length overflow"
 	}
 	return "unknown reason"
 }
