@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	maxReports     = 40 // path reports in one acknowledgment
-	maxCredits     = 8  // credits in one acknowledgment
-	shareUnitBits  = 10_000
-	maxHoldNanos   = 1<<32 - 1
+	maxReports    = 40 // path reports in one acknowledgment
+	maxCredits    = 8  // credits in one acknowledgment
+	shareUnitBits = 10_000
+	maxHoldNanos  = 1<<32 - 1
 )
 
 // usable says whether packets on a plane have a chance to arrive.

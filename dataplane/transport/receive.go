@@ -143,7 +143,7 @@ func (c *Conn) place(h *wire.Header, d *wire.Data, payload []byte, s *recvStream
 		e.Counters.BadPayload++
 		return wire.ErrorTooLong
 	}
-	if reason := e.write(d.Key, d.Offset, payload); reason != 0 {
+	if reason := e.write(c.owner, d.Key, d.Offset, payload); reason != 0 {
 		return reason
 	}
 	m.placed++
@@ -152,12 +152,13 @@ func (c *Conn) place(h *wire.Header, d *wire.Data, payload []byte, s *recvStream
 	return 0
 }
 
-// write copies payload into a region after checking key, permission and
-// bounds. It returns 0, or why it did not.
-func (e *Engine) write(key, offset uint64, payload []byte) wire.ErrorReason {
+// write copies payload into a region after checking key, owner, permission and
+// bounds. It returns 0, or why it did not. A connection reaches only regions of
+// the session it belongs to.
+func (e *Engine) write(owner uint32, key, offset uint64, payload []byte) wire.ErrorReason {
 	g := e.regions.find(key)
 	switch {
-	case g == nil:
+	case g == nil || g.Owner != owner:
 		e.Counters.RemoteKey++
 		return wire.ErrorUnknownKey
 	case g.Access&RemoteWrite == 0:

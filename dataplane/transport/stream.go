@@ -3,11 +3,11 @@ package transport
 // sendStream orders one stream's messages at the sender.
 type sendStream struct {
 	id      uint16
-	active  bool         // in the connection's list of streams with bulk to send
-	next    uint32       // MSN of the next message
-	oldest  uint32       // first MSN whose completion was not delivered
-	limit   uint32       // peer's credit: MSN below it may be sent
-	slots   []int32      // message of each MSN in [oldest, next)
+	active  bool        // in the connection's list of streams with bulk to send
+	next    uint32      // MSN of the next message
+	oldest  uint32      // first MSN whose completion was not delivered
+	limit   uint32      // peer's credit: MSN below it may be sent
+	slots   []int32     // message of each MSN in [oldest, next)
 	waiting fifo[int32] // messages with packets not sent once
 }
 
