@@ -84,6 +84,11 @@ func (c *session) pump(events <-chan dataplane.SessionEvent) {
 			c.hangUp()
 			return
 		case <-c.readDone:
+			select {
+			case <-c.stopping: // which ended the reader, and maybe first
+				c.out.sendLast(&msg.Error{Code: msg.CodeEnded, Text: c.stopText})
+			default:
+			}
 			return
 		}
 	}
