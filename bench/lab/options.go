@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -18,6 +20,8 @@ const (
 	MaxMTU       = 3498 // one UMEM frame, and the limit of XDP in native mode on veth
 	MaxDuration  = 10 * time.Minute
 )
+
+var pollModes = []string{"adaptive", "busy", "interrupt"}
 
 // FailMode says how a plane fails.
 type FailMode string
@@ -100,6 +104,9 @@ func (o *Options) Validate() error {
 	}
 	if o.FailMode != FailSilent && o.FailMode != FailLinkDown {
 		return fmt.Errorf("--fail-mode %q is not one of %s, %s", o.FailMode, FailSilent, FailLinkDown)
+	}
+	if !slices.Contains(pollModes, o.Poll) {
+		return fmt.Errorf("--poll %q is not one of %s", o.Poll, strings.Join(pollModes, ", "))
 	}
 	if o.Idle < 0 || o.Idle > MaxDuration {
 		return fmt.Errorf("--idle %v is outside 0 to %v", o.Idle, MaxDuration)

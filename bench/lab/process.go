@@ -4,17 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// stopLimit is how long a process may take to leave after it was asked to.
-const stopLimit = 5 * time.Second
+const (
+	stopLimit  = 5 * time.Second  // for a process to leave after it was asked to
+	readyLimit = 15 * time.Second // from start to READY; a daemon registers its arena meanwhile
+)
 
 // spawner starts processes from one thread that stays as long as they may live.
 // The kernel sends the parent-death signal when the forking thread ends, not the
@@ -142,4 +147,50 @@ func (p *process) waitOrKill() error {
 		return fmt.Errorf("%s: %w", p.name, p.err)
 	}
 	return nil
+}
+
+// startNotifying starts a command that tells systemd when it is ready, and waits
+// until it does. The socket for that is made in dir.
+func startNotifying(ctx context.Context, s *spawner, name string, command *exec.Cmd, dir string) (*process, error) {
+	path := filepath.Join(dir, strings.ReplaceAll(name, " ", "-")+".notify")
+	notify, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		return nil, fmt.Errorf("readiness socket of the %s: %w", name, err)
+	}
+	defer notify.Close()
+	command.Env = append(os.Environ(), "NOTIFY_SOCKET="+path)
+	p, err := newProcess(s, name, command)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.waitReady(ctx, notify); err != nil {
+		return nil, errors.Join(err, p.stop())
+	}
+	return p, nil
+}
+
+// waitReady waits for READY=1 as sd_notify(3) sends it.
+func (p *process) waitReady(ctx context.Context, notify *net.UnixConn) error {
+	ctx, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
+	ready := make(chan error, 1)
+	go func() {
+		buffer := make([]byte, 4096)
+		for {
+			n, err := notify.Read(buffer)
+			if err != nil || strings.Contains("\n"+string(buffer[:n])+"\n", "\nREADY=1\n") {
+				ready <- err
+				return
+			}
+		}
+	}()
+	// The caller closes notify, which ends the goroutine in the other cases.
+	select {
+	case err := <-ready:
+		return err
+	case <-p.exited:
+		return p.failure()
+	case <-ctx.Done():
+		return fmt.Errorf("%s is not ready: %w", p.name, ctx.Err())
+	}
 }

@@ -131,7 +131,7 @@ func TestVoid(t *testing.T) {
 func goodOptions() Options {
 	return Options{
 		Planes: 4, Paths: 16, FailMode: FailSilent, Op: "write", Size: 1 << 20, Depth: 16, Duration: 5 * time.Second,
-		MTU: 3498, CPUA: 0, CPUB: 1, CPUApps: 1,
+		MTU: 3498, CPUA: 0, CPUB: 1, CPUApps: 1, Poll: "adaptive",
 	}
 }
 

@@ -45,15 +45,16 @@ func runWriter(ctx context.Context, spec *appSpec, reaper *reaper, events *event
 	if err != nil {
 		return nil, fmt.Errorf("region for returned slots: %w", err)
 	}
+	// Before dialling, so that the job starts when the connection is up.
+	for slot := range spec.Depth {
+		w.fill(uint64(slot))
+	}
 	w.conn, err = reaper.session.Dial(ctx, spec.Peers, serviceName, encodeKey(returns.Key()))
 	if err != nil {
 		return nil, err
 	}
 	if w.key, err = decodeKey(w.conn.Private()); err != nil {
 		return nil, err
-	}
-	for slot := range spec.Depth {
-		w.fill(uint64(slot))
 	}
 	start, err := w.run(ctx)
 	if err != nil {

@@ -27,9 +27,9 @@ type peer struct {
 	hello  hello
 }
 
-// Serve accepts clients on a service until ctx ends. The session is the caller's
-// to close.
-func Serve(ctx context.Context, session *client.Session, service string, log *slog.Logger) error {
+// Serve accepts clients on a service until ctx ends; ready is called when they can
+// dial. The session is the caller's to close.
+func Serve(ctx context.Context, session *client.Session, service string, ready func(), log *slog.Logger) error {
 	listener, err := session.Listen(service)
 	if err != nil {
 		return err
@@ -43,6 +43,7 @@ func Serve(ctx context.Context, session *client.Session, service string, log *sl
 		cancel(s.answer(ctx))
 	}()
 	log.Info("waiting for clients", "service", service)
+	ready()
 	for {
 		incoming, err := listener.Accept(ctx)
 		if err != nil {

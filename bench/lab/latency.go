@@ -1,0 +1,127 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"text/tabwriter"
+
+	"github.com/metaroced/metaroced/bench/lab/histogram"
+	"github.com/metaroced/metaroced/cmd/metaroced/perf"
+)
+
+// latencyBytes is the size of the operations whose round trip is measured.
+const latencyBytes = 64
+
+// udpCommand is the hidden subcommand that calls RunUDPEcho and RunUDPPing.
+const udpCommand = "lab-udp"
+
+// LatencyResult compares round trips of 64 bytes between the two hosts through the
+// same switch.
+type LatencyResult struct {
+	Spinning histogram.Micros `json:"write_spinning_us"` // WRITE, applications spin with yield
+	Sleeping histogram.Micros `json:"write_sleeping_us"` // WRITE, applications sleep
+	UDP      histogram.Micros `json:"udp_sleeping_us"`   // the kernel's UDP, both sides sleep
+}
+
+// RunLatency measures LatencyResult on one plane.
+func RunLatency(ctx context.Context, o Options) (result *LatencyResult, err error) {
+	o.Planes = 1
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	r := &run{options: &o}
+	defer func() { err = errors.Join(err, r.close()) }()
+	if err := r.setUp(ctx); err != nil {
+		return nil, err
+	}
+	result = &LatencyResult{}
+	if result.Spinning, err = r.perfLatency(ctx, "perf server"); err != nil {
+		return nil, err
+	}
+	if result.Sleeping, err = r.perfLatency(ctx, "sleeping perf server", "--sleep"); err != nil {
+		return nil, err
+	}
+	if result.UDP, err = r.udpLatency(ctx); err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+// perfLatency runs metaroced perf server and client --lat.
+func (r *run) perfLatency(ctx context.Context, name string, flags ...string) (histogram.Micros, error) {
+	o := r.options
+	serverArgs := append([]string{"perf", "server", "--socket", r.daemons[hostB].socket}, flags...)
+	clientArgs := append([]string{
+		"perf", "client", r.network.addresses(hostB)[0].String(), "--socket", r.daemons[hostA].socket,
+		"--lat", "--size", fmt.Sprint(latencyBytes), "--duration", o.Duration.String(), "--json",
+	}, flags...)
+	server, err := startNotifying(ctx, r.apps, name, exec.Command(o.Executable, serverArgs...), r.dir)
+	if err != nil {
+		return histogram.Micros{}, err
+	}
+	var report perf.Report
+	err = r.measure(ctx, r.apps, "perf client", exec.Command(o.Executable, clientArgs...), &report)
+	if err = errors.Join(err, server.stop()); err != nil {
+		return histogram.Micros{}, err
+	}
+	if len(report.Results) != 1 {
+		return histogram.Micros{}, fmt.Errorf("perf client reports %d results instead of one", len(report.Results))
+	}
+	return report.Results[0].LatencyUs, nil
+}
+
+// udpLatency runs the echo in host-b and the ping in host-a.
+func (r *run) udpLatency(ctx context.Context) (latency histogram.Micros, err error) {
+	o := r.options
+	address := r.network.addresses(hostB)[0].String()
+	echo, err := startNotifying(ctx, r.hosts[hostB], "udp echo", exec.Command(o.Executable, udpCommand, "--echo", address), r.dir)
+	if err != nil {
+		return latency, err
+	}
+	ping := exec.Command(o.Executable, udpCommand, "--ping", address, "--duration", o.Duration.String())
+	err = r.measure(ctx, r.hosts[hostA], "udp ping", ping, &latency)
+	_ = echo.stop() // ends by the signal, as it must
+	return latency, err
+}
+
+// measure runs a command and decodes its output.
+func (r *run) measure(ctx context.Context, s *spawner, name string, command *exec.Cmd, result any) error {
+	var out bytes.Buffer
+	command.Stdout, command.Stderr = &out, r.options.Log
+	p, err := newProcess(s, name, command)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.options.Duration+readyLimit)
+	defer cancel()
+	select {
+	case <-ctx.Done():
+		return errors.Join(fmt.Errorf("%s: %w", name, ctx.Err()), p.stop())
+	case <-p.exited:
+	}
+	if p.err != nil {
+		return p.failure()
+	}
+	if err := json.Unmarshal(out.Bytes(), result); err != nil {
+		return fmt.Errorf("output of %s: %w", name, err)
+	}
+	return nil
+}
+
+// WriteSummary prints the result for people.
+func (r *LatencyResult) WriteSummary(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintf(w, "round trip of %d B\tp50 us\tp99 us\tmax us\n", latencyBytes) // Flush reports
+	for _, row := range []struct {
+		name    string
+		latency histogram.Micros
+	}{{"WRITE, spinning with yield", r.Spinning}, {"WRITE, sleeping", r.Sleeping}, {"kernel UDP, sleeping", r.UDP}} {
+		_, _ = fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.1f\n", row.name, row.latency.P50, row.latency.P99, row.latency.Max)
+	}
+	return w.Flush()
+}
