@@ -13,8 +13,9 @@ type Ack struct {
 	PlanesUp       uint8  // mask of the receiver's links that are up
 	ReportCount    uint8
 	CreditCount    uint8
-	Flags          uint8 // bit 0: answers a probe for a full acknowledgment
-	body           []byte
+	Flags          uint8 // AckFull
+
+	body []byte // of the packet it was parsed from
 }
 
 // PathReport is what the receiver says of one path.
@@ -27,12 +28,12 @@ type PathReport struct {
 	Path          uint8
 	Epoch         uint8
 	HighestPSN    PSN
-	PacketCount   uint32 // packets arrived, wraps
-	CECount       uint32 // of these, with a congestion mark, wraps
-	EchoTimestamp uint32 // of the newest packet
-	HoldTime      uint32 // nanoseconds since it arrived
-	Bits          [4]uint64
-	Share         uint32 // of this plane for this sender, 10 kb/s units; 0: none said
+	PacketCount   uint32    // packets arrived since the epoch began, wraps
+	CECount       uint32    // of these, with a congestion mark, wraps
+	EchoTimestamp uint32    // of the newest packet
+	HoldTime      uint32    // nanoseconds since it arrived, saturates
+	Bits          [4]uint64 // bit i%64 of word i/64: HighestPSN - i arrived and is placed
+	Share         uint32    // of this plane for this sender, in ShareUnitBits; 0: none said
 }
 
 // Credit is how many messages of a stream may be sent.
@@ -43,33 +44,38 @@ type Credit struct {
 	MSNLimit uint32 // MSN below it may be sent
 }
 
-const ackKnownFlags = 1
-
-// ParseAck reads and checks an ACK body, its reports and credits included.
+// ParseAck reads and checks an ACK body, its reports and credits included. a
+// refers to body until it is parsed into again.
 func ParseAck(body []byte, a *Ack) Reason {
 	if len(body) < AckSize {
 		return ReasonTruncated
 	}
 	b := body[:AckSize:AckSize]
-	a.CumulativeDSN = DSN(binary.BigEndian.Uint64(b))
-	a.StartAllowance = binary.BigEndian.Uint16(b[8:])
+	a.CumulativeDSN = DSN(binary.BigEndian.Uint64(b[0:8]))
+	a.StartAllowance = binary.BigEndian.Uint16(b[8:10])
 	a.PlanesUp, a.ReportCount, a.CreditCount, a.Flags = b[10], b[11], b[12], b[13]
 	if len(body) != AckSize+int(a.ReportCount)*ReportSize+int(a.CreditCount)*CreditSize {
 		return ReasonBadLength
 	}
-	if a.Flags&^ackKnownFlags != 0 || b[14]|b[15] != 0 {
-		return ReasonBadField
+	if a.Flags&^AckFull != 0 {
+		return ReasonBadFlags
+	}
+	if b[14]|b[15] != 0 {
+		return ReasonReserved
 	}
 	a.body = body
 	for i := range int(a.ReportCount) {
 		r := body[AckSize+i*ReportSize:]
-		if r[0] >= MaxPlanes || r[1] >= MaxPaths || r[3] != 0 || binary.BigEndian.Uint32(r[60:]) != 0 {
+		if uint32(r[3])|binary.BigEndian.Uint32(r[60:64]) != 0 {
+			return ReasonReserved
+		}
+		if r[0] >= MaxPlanes || r[1] >= MaxPaths {
 			return ReasonBadField
 		}
 	}
 	for i := range int(a.CreditCount) {
 		if binary.BigEndian.Uint16(a.credit(i)[2:]) != 0 {
-			return ReasonBadField
+			return ReasonReserved
 		}
 	}
 	return 0
@@ -79,15 +85,15 @@ func ParseAck(body []byte, a *Ack) Reason {
 func (a *Ack) Report(i int, r *PathReport) {
 	b := a.body[AckSize+i*ReportSize:][:ReportSize:ReportSize]
 	r.Plane, r.Path, r.Epoch = b[0], b[1], b[2]
-	r.HighestPSN = PSN(binary.BigEndian.Uint32(b[4:]))
-	r.PacketCount = binary.BigEndian.Uint32(b[8:])
-	r.CECount = binary.BigEndian.Uint32(b[12:])
-	r.EchoTimestamp = binary.BigEndian.Uint32(b[16:])
-	r.HoldTime = binary.BigEndian.Uint32(b[20:])
+	r.HighestPSN = PSN(binary.BigEndian.Uint32(b[4:8]))
+	r.PacketCount = binary.BigEndian.Uint32(b[8:12])
+	r.CECount = binary.BigEndian.Uint32(b[12:16])
+	r.EchoTimestamp = binary.BigEndian.Uint32(b[16:20])
+	r.HoldTime = binary.BigEndian.Uint32(b[20:24])
 	for w := range r.Bits {
 		r.Bits[w] = binary.BigEndian.Uint64(b[24+8*w:])
 	}
-	r.Share = binary.BigEndian.Uint32(b[56:])
+	r.Share = binary.BigEndian.Uint32(b[56:60])
 }
 
 func (a *Ack) credit(i int) []byte {
@@ -97,14 +103,14 @@ func (a *Ack) credit(i int) []byte {
 // Credit reads credit i, below CreditCount, of a parsed ACK.
 func (a *Ack) Credit(i int) Credit {
 	b := a.credit(i)
-	return Credit{Stream: binary.BigEndian.Uint16(b), MSNLimit: binary.BigEndian.Uint32(b[4:])}
+	return Credit{Stream: binary.BigEndian.Uint16(b[0:2]), MSNLimit: binary.BigEndian.Uint32(b[4:8])}
 }
 
 // PutAck writes the fixed part of an ACK body.
 func PutAck(body []byte, a *Ack) {
 	b := body[:AckSize:AckSize]
-	binary.BigEndian.PutUint64(b, uint64(a.CumulativeDSN))
-	binary.BigEndian.PutUint16(b[8:], a.StartAllowance)
+	binary.BigEndian.PutUint64(b[0:8], uint64(a.CumulativeDSN))
+	binary.BigEndian.PutUint16(b[8:10], a.StartAllowance)
 	b[10], b[11], b[12], b[13] = a.PlanesUp, a.ReportCount, a.CreditCount, a.Flags
 	b[14], b[15] = 0, 0
 }
@@ -113,22 +119,22 @@ func PutAck(body []byte, a *Ack) {
 func PutReport(body []byte, i int, r *PathReport) {
 	b := body[AckSize+i*ReportSize:][:ReportSize:ReportSize]
 	b[0], b[1], b[2], b[3] = r.Plane, r.Path, r.Epoch, 0
-	binary.BigEndian.PutUint32(b[4:], uint32(r.HighestPSN))
-	binary.BigEndian.PutUint32(b[8:], r.PacketCount)
-	binary.BigEndian.PutUint32(b[12:], r.CECount)
-	binary.BigEndian.PutUint32(b[16:], r.EchoTimestamp)
-	binary.BigEndian.PutUint32(b[20:], r.HoldTime)
+	binary.BigEndian.PutUint32(b[4:8], uint32(r.HighestPSN))
+	binary.BigEndian.PutUint32(b[8:12], r.PacketCount)
+	binary.BigEndian.PutUint32(b[12:16], r.CECount)
+	binary.BigEndian.PutUint32(b[16:20], r.EchoTimestamp)
+	binary.BigEndian.PutUint32(b[20:24], r.HoldTime)
 	for w, v := range r.Bits {
 		binary.BigEndian.PutUint64(b[24+8*w:], v)
 	}
-	binary.BigEndian.PutUint32(b[56:], r.Share)
-	binary.BigEndian.PutUint32(b[60:], 0)
+	binary.BigEndian.PutUint32(b[56:60], r.Share)
+	binary.BigEndian.PutUint32(b[60:64], 0)
 }
 
 // PutCredit writes credit i of an ACK body with the given number of reports.
 func PutCredit(body []byte, reports, i int, c Credit) {
 	b := body[AckSize+reports*ReportSize+i*CreditSize:][:CreditSize]
-	binary.BigEndian.PutUint16(b, c.Stream)
-	binary.BigEndian.PutUint16(b[2:], 0)
-	binary.BigEndian.PutUint32(b[4:], c.MSNLimit)
+	binary.BigEndian.PutUint16(b[0:2], c.Stream)
+	binary.BigEndian.PutUint16(b[2:4], 0)
+	binary.BigEndian.PutUint32(b[4:8], c.MSNLimit)
 }

@@ -10,13 +10,13 @@ import "encoding/binary"
 type Control struct {
 	DSN         DSN
 	Kind        ControlKind
-	Reason      uint16 // ERROR: ErrorReason
-	Stream      uint16
-	MSN         uint32
-	PacketIndex uint32
-	TxTimestamp uint32
-	Detail      uint64 // ERROR: region key; CREDIT: MSN limit; PLANE: plane
-	Detail2     uint64 // ERROR: DSN of the refused packet
+	Reason      uint16 // ERROR: an ErrorReason, not 0; else 0
+	Stream      uint16 // CREDIT, ERROR
+	MSN         uint32 // ERROR: of the refused message
+	PacketIndex uint32 // ERROR: of the refused packet
+	TxTimestamp uint32 // as in Data
+	Detail      uint64 // CREDIT: MSN limit; ERROR: region key; PLANE-*, SHARE-RESUME: plane
+	Detail2     uint64 // ERROR: DSN of the refused packet; SHARE-RESUME: share in ShareUnitBits
 }
 
 // ParseControl reads and checks a CONTROL body.
@@ -26,13 +26,26 @@ func ParseControl(body []byte, c *Control) Reason {
 	}
 	b := body[:ControlSize:ControlSize]
 	*c = Control{
-		DSN: DSN(binary.BigEndian.Uint64(b)), Kind: ControlKind(b[8]), Reason: binary.BigEndian.Uint16(b[10:]),
-		Stream: binary.BigEndian.Uint16(b[12:]), MSN: binary.BigEndian.Uint32(b[16:]),
-		PacketIndex: binary.BigEndian.Uint32(b[20:]), TxTimestamp: binary.BigEndian.Uint32(b[24:]),
-		Detail: binary.BigEndian.Uint64(b[32:]), Detail2: binary.BigEndian.Uint64(b[40:]),
+		DSN: DSN(binary.BigEndian.Uint64(b[0:8])), Kind: ControlKind(b[8]), Reason: binary.BigEndian.Uint16(b[10:12]),
+		Stream: binary.BigEndian.Uint16(b[12:14]), MSN: binary.BigEndian.Uint32(b[16:20]),
+		PacketIndex: binary.BigEndian.Uint32(b[20:24]), TxTimestamp: binary.BigEndian.Uint32(b[24:28]),
+		Detail: binary.BigEndian.Uint64(b[32:40]), Detail2: binary.BigEndian.Uint64(b[40:48]),
 	}
-	if c.Kind == 0 || c.Kind > ControlShareResume || b[9] != 0 ||
-		binary.BigEndian.Uint16(b[14:]) != 0 || binary.BigEndian.Uint32(b[28:]) != 0 {
+	if b[9]|b[14]|b[15] != 0 || binary.BigEndian.Uint32(b[28:32]) != 0 {
+		return ReasonReserved
+	}
+	ok := false
+	switch c.Kind {
+	case ControlCredit:
+		ok = c.Detail < 1<<32
+	case ControlError:
+		ok = c.Reason != 0
+	case ControlPlaneDown, ControlPlaneUp:
+		ok = c.Detail < MaxPlanes
+	case ControlShareResume:
+		ok = c.Detail < MaxPlanes && c.Detail2 < 1<<32
+	}
+	if !ok {
 		return ReasonBadField
 	}
 	return 0
@@ -42,13 +55,13 @@ func ParseControl(body []byte, c *Control) Reason {
 func PutControl(body []byte, c *Control) {
 	b := body[:ControlSize:ControlSize]
 	clear(b)
-	binary.BigEndian.PutUint64(b, uint64(c.DSN))
+	binary.BigEndian.PutUint64(b[0:8], uint64(c.DSN))
 	b[8] = uint8(c.Kind)
-	binary.BigEndian.PutUint16(b[10:], c.Reason)
-	binary.BigEndian.PutUint16(b[12:], c.Stream)
-	binary.BigEndian.PutUint32(b[16:], c.MSN)
-	binary.BigEndian.PutUint32(b[20:], c.PacketIndex)
-	binary.BigEndian.PutUint32(b[24:], c.TxTimestamp)
-	binary.BigEndian.PutUint64(b[32:], c.Detail)
-	binary.BigEndian.PutUint64(b[40:], c.Detail2)
+	binary.BigEndian.PutUint16(b[10:12], c.Reason)
+	binary.BigEndian.PutUint16(b[12:14], c.Stream)
+	binary.BigEndian.PutUint32(b[16:20], c.MSN)
+	binary.BigEndian.PutUint32(b[20:24], c.PacketIndex)
+	binary.BigEndian.PutUint32(b[24:28], c.TxTimestamp)
+	binary.BigEndian.PutUint64(b[32:40], c.Detail)
+	binary.BigEndian.PutUint64(b[40:48], c.Detail2)
 }

@@ -25,8 +25,34 @@ type Header struct {
 	Length   uint16 // of the body; Seal sets it
 }
 
-// ParseHeader reads and checks the common header, but neither tag nor
-// checksum.
+// rule is what the header of one packet type may say.
+type rule struct {
+	flags            Flags
+	bodyMin, bodyMax uint16
+}
+
+const reliableFlags = FlagCRC | FlagAckNow | FlagRetransmission
+
+// rules by type. Each body's parser checks lengths again where they depend on
+// the body's own fields.
+var rules = [PROBE_ACK + 1]rule{
+	DATA:      {reliableFlags | FlagVoid | FlagImm | FlagLast, DataSize, 1<<16 - 1},
+	REQUEST:   {reliableFlags | FlagLast | FlagFence, RequestSize, RequestSize},
+	CONTROL:   {reliableFlags, ControlSize, ControlSize},
+	ACK:       {FlagCRC, AckSize, AckSize + 255*(ReportSize+CreditSize)},
+	CONNECT:   {FlagCRC, SetupSize + PlaneAddrSize, MaxSetupSize},
+	ACCEPT:    {FlagCRC, SetupSize + PlaneAddrSize, MaxSetupSize},
+	CONFIRM:   {FlagCRC, ConfirmSize, ConfirmSize},
+	REFUSE:    {FlagCRC, RefuseSize, RefuseSize + MaxRefuseText},
+	CLOSE:     {FlagCRC | FlagReply, CloseSize, CloseSize},
+	RESET:     {FlagCRC, ResetSize, ResetSize},
+	PROBE:     {FlagCRC, ProbeSize, 1<<16 - 1},
+	PROBE_ACK: {FlagCRC, ProbeSize, ProbeSize},
+}
+
+// ParseHeader reads and checks the common header of a UDP payload, all but tag
+// and checksum. After it, Body lies within pkt. h is not valid when the result
+// is not 0.
 func ParseHeader(pkt []byte, h *Header) Reason {
 	if len(pkt) < HeaderSize {
 		return ReasonTruncated
@@ -35,27 +61,35 @@ func ParseHeader(pkt []byte, h *Header) Reason {
 	if b[0] != Version {
 		return ReasonBadVersion
 	}
-	h.Type = Type(b[1])
-	if h.Type == 0 || h.Type > PROBE_ACK {
+	if b[1] == 0 || b[1] > uint8(PROBE_ACK) {
 		return ReasonBadType
 	}
-	h.Flags = Flags(binary.BigEndian.Uint16(b[2:]))
-	if h.Flags&^knownFlags != 0 {
+	h.Type = Type(b[1])
+	allowed := &rules[h.Type]
+	h.Flags = Flags(binary.BigEndian.Uint16(b[2:4]))
+	if h.Flags&^allowed.flags != 0 {
 		return ReasonBadFlags
 	}
-	h.DestConn = ConnID(binary.BigEndian.Uint32(b[4:]))
-	h.Tag = binary.BigEndian.Uint32(b[8:])
+	h.DestConn = ConnID(binary.BigEndian.Uint32(b[4:8]))
+	h.Tag = binary.BigEndian.Uint32(b[8:12])
 	h.Plane, h.Path, h.Epoch, h.Class = b[12], b[13], b[14], b[15]
-	h.PSN = PSN(binary.BigEndian.Uint32(b[16:]))
-	h.Length = binary.BigEndian.Uint16(b[20:])
-	if h.Plane >= MaxPlanes || h.Path >= MaxPaths || h.Class > ClassControl || b[22]|b[23] != 0 {
+	h.PSN = PSN(binary.BigEndian.Uint32(b[16:20]))
+	h.Length = binary.BigEndian.Uint16(b[20:22])
+	if b[22]|b[23] != 0 {
+		return ReasonReserved
+	}
+	if h.Plane >= MaxPlanes || h.Path >= MaxPaths || h.Class > ClassControl {
 		return ReasonBadField
 	}
 	want := HeaderSize + int(h.Length)
 	if h.Flags&FlagCRC != 0 {
 		want += TrailerSize
 	}
-	if len(pkt) != want {
+	switch {
+	case len(pkt) < want:
+		return ReasonTruncated
+	case len(pkt) > want, h.Length < allowed.bodyMin, h.Length > allowed.bodyMax,
+		h.Flags&FlagVoid != 0 && h.Length != DataSize:
 		return ReasonBadLength
 	}
 	return 0
@@ -74,25 +108,28 @@ func VerifyCRC(pkt []byte, h *Header) Reason {
 	return 0
 }
 
-// Body returns what lies between header and trailer.
+// Body returns what lies between header and trailer of the packet that h was
+// parsed from.
 func (h *Header) Body(pkt []byte) []byte {
 	return pkt[HeaderSize : HeaderSize+int(h.Length)]
 }
 
-// PutHeader writes the common header but for the length, which Seal fills in.
+// PutHeader writes the common header except for the length: Seal does that.
+// h.Length is ignored.
 func PutHeader(pkt []byte, h *Header) {
 	b := pkt[:HeaderSize:HeaderSize]
 	b[0], b[1] = Version, uint8(h.Type)
-	binary.BigEndian.PutUint16(b[2:], uint16(h.Flags))
-	binary.BigEndian.PutUint32(b[4:], uint32(h.DestConn))
-	binary.BigEndian.PutUint32(b[8:], h.Tag)
+	binary.BigEndian.PutUint16(b[2:4], uint16(h.Flags))
+	binary.BigEndian.PutUint32(b[4:8], uint32(h.DestConn))
+	binary.BigEndian.PutUint32(b[8:12], h.Tag)
 	b[12], b[13], b[14], b[15] = h.Plane, h.Path, h.Epoch, h.Class
-	binary.BigEndian.PutUint32(b[16:], uint32(h.PSN))
-	binary.BigEndian.PutUint32(b[20:], 0)
+	binary.BigEndian.PutUint32(b[16:20], uint32(h.PSN))
+	binary.BigEndian.PutUint32(b[20:24], 0)
 }
 
 // Seal finishes a packet that is exactly header, body and, with FlagCRC, room
-// for the trailer: it fills in length and checksum.
+// for the trailer: it fills in length and checksum. Header and body must be
+// written before.
 func Seal(pkt []byte) {
 	n := len(pkt)
 	if Flags(binary.BigEndian.Uint16(pkt[2:]))&FlagCRC != 0 {

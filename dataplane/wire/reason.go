@@ -1,112 +1,70 @@
 package wire
 
-// Reason says why a packet was refused; 0 is no reason.
+// Reason says why a packet was refused; 0 says that it was not. Counters are
+// kept by reason.
 type Reason uint8
 
 // Reasons for refusing a packet.
 const (
-	ReasonTruncated Reason = iota + 1
-	ReasonBadVersion
-	ReasonBadType
-	ReasonBadFlags
-	ReasonBadLength
-	ReasonBadCRC
-	ReasonBadField
-	ReasonReserved
-	ReasonOverflow
-	// ReasonCount is one more than the largest reason.
-	ReasonCount
+	ReasonTruncated  Reason = iota + 1 // shorter than its header says, or than a header is
+	ReasonBadVersion                   // another framing
+	ReasonBadType                      // a type this version does not have
+	ReasonBadFlags                     // a flag this version or this type does not have
+	ReasonBadLength                    // lengths and counts contradict each other
+	ReasonBadCRC                       // changed on the way
+	ReasonBadField                     // a value outside its range
+	ReasonReserved                     // a reserved field that is not zero
+	ReasonOverflow                     // offset plus length leaves 64 bits
+
+	ReasonCount // one more than the largest reason
 )
 
 func (r Reason) String() string {
-	switch r {
-	case 0:
+	if r == 0 {
 		return "ok"
-	case ReasonTruncated:
-		return "packet truncated"
-	case ReasonBadVersion:
-		return "unknown version"
-	case ReasonBadType:
-		return "unknown packet type"
-	case ReasonBadFlags:
-		return "unknown flags"
-	case ReasonBadLength:
-		return "length contradicts itself"
-	case ReasonBadCRC:
-		return "checksum wrong"
-	case ReasonBadField:
-		return "field out of range"
-	case ReasonReserved:
-		return "reserved field not zero"
-	case ReasonOverflow:
-		return "offset and length overflow"
 	}
-	return "unknown reason"
+	return nameOf(uint64(r), "reason", "packet truncated", "unknown version", "unknown packet type",
+		"flags not allowed", "lengths contradict each other", "checksum wrong", "field out of range",
+		"reserved field not zero", "offset and length overflow")
 }
 
 // RefuseReason is why a connection was not made.
 type RefuseReason uint16
 
-// Reasons for refusing a connection.
+// Reasons of REFUSE.
 const (
 	RefuseNoService RefuseReason = iota + 1
 	RefuseBusy
 	RefuseIncompatible
 	RefuseApplication
 	RefuseTimeout
-	RefuseRetryCookie
+	RefuseRetryCookie // not a refusal yet: dial again with the cookie in Text
 )
 
 func (r RefuseReason) String() string {
-	switch r {
-	case RefuseNoService:
-		return "no such service"
-	case RefuseBusy:
-		return "a limit is reached"
-	case RefuseIncompatible:
-		return "offers do not fit together"
-	case RefuseApplication:
-		return "refused by the application"
-	case RefuseTimeout:
-		return "no answer in time"
-	case RefuseRetryCookie:
-		return "try again with this cookie"
-	}
-	return "unknown reason"
+	return nameOf(uint64(r), "reason", "no application listens on this service", "a limit of the peer is reached",
+		"the two sides' offers do not fit together", "refused by the application", "no answer in time",
+		"dial again with a cookie")
 }
 
 // ErrorReason is why an operation failed at the responder.
 type ErrorReason uint16
 
-// Reasons of ERROR.
+// Reasons of CONTROL ERROR.
 const (
-	ErrorUnknownKey ErrorReason = iota + 1
-	ErrorBounds
-	ErrorPermission
-	ErrorUnsupported
-	ErrorTooLong
-	ErrorNoReceive
-	ErrorBadMessage
+	ErrorUnknownKey  ErrorReason = iota + 1 // no such region, or not for this peer
+	ErrorBounds                             // offset and length leave the region
+	ErrorPermission                         // the region does not allow the operation
+	ErrorUnsupported                        // operation was not negotiated
+	ErrorTooLong                            // payload or message longer than agreed, or than the receive buffer
+	ErrorNoReceive                          // SEND without a posted receive
+	ErrorBadMessage                         // packets of one message contradict each other
 )
 
 func (r ErrorReason) String() string {
-	switch r {
-	case ErrorUnknownKey:
-		return "region key unknown"
-	case ErrorBounds:
-		return "beyond the region"
-	case ErrorPermission:
-		return "region does not allow this"
-	case ErrorUnsupported:
-		return "operation not supported"
-	case ErrorTooLong:
-		return "packet longer than agreed"
-	case ErrorNoReceive:
-		return "no receive posted"
-	case ErrorBadMessage:
-		return "packets of a message contradict each other"
-	}
-	return "unknown reason"
+	return nameOf(uint64(r), "reason", "remote key unknown", "beyond the remote region",
+		"remote region does not allow this operation", "operation not supported by the peer",
+		"longer than agreed", "no receive posted", "packets of a message contradict each other")
 }
 
 // CloseReason is why a connection ended.
@@ -121,15 +79,6 @@ const (
 )
 
 func (r CloseReason) String() string {
-	switch r {
-	case CloseNormal:
-		return "closed by the application"
-	case CloseApplicationGone:
-		return "application has gone"
-	case CloseFailed:
-		return "connection failed"
-	case CloseStopping:
-		return "daemon is stopping"
-	}
-	return "unknown reason"
+	return nameOf(uint64(r)+1, "reason", "closed by the application", "application has gone",
+		"connection failed", "daemon is stopping")
 }

@@ -7,8 +7,8 @@ import "encoding/binary"
 //	0 IP 16 B | 16 port u16 | 18 MTU u16 | 20 speed u32 (Mb/s)
 type PlaneAddr struct {
 	Addr      Addr
-	MTU       uint16
-	SpeedMbps uint32
+	MTU       uint16 // bytes of the IP packet
+	SpeedMbps uint32 // of the link; 0: unknown
 }
 
 // Setup is the body of CONNECT and ACCEPT. Byte slices alias the packet.
@@ -26,23 +26,23 @@ type Setup struct {
 	PeerNonce    uint64 // ACCEPT: echoes CONNECT's nonce
 	Conn         ConnID // destination of packets towards the sender of this
 	Tag          uint32 // they must carry it
-	Features     uint32
-	DSNWindow    uint32
-	RxPackets    uint32 // receive capacity per plane
-	MaxPayload   uint16
-	PathInFlight uint16
-	AckEvery     uint16 // packets
-	AckDelay     uint16 // microseconds
-	ReadDepth    uint16
-	AtomicDepth  uint16
+	Features     uint32 // offered; what both sides offer is used, unknown bits are ignored
+	DSNWindow    uint32 // DSNs above the cumulative one that its sender can keep apart
+	RxPackets    uint32 // packets per plane that it can hold unread
+	MaxPayload   uint16 // bytes of payload in a DATA packet that it can take
+	PathInFlight uint16 // unresolved packets per path, 1 to MaxPathInFlight
+	AckEvery     uint16 // packets between its acknowledgments, at most
+	AckDelay     uint16 // microseconds until it acknowledges, at most
+	ReadDepth    uint16 // READ requests it serves at a time
+	AtomicDepth  uint16 // atomics it serves at a time
 	MaxStreams   uint16
-	MessageDepth uint16
-	Paths        uint8 // per plane
-	PlaneCount   uint8
+	MessageDepth uint16 // messages per stream and direction
+	Paths        uint8  // per plane, 1 to MaxPaths
+	PlaneCount   uint8  // 1 to MaxPlanes
 	Planes       [MaxPlanes]PlaneAddr
-	Service      []byte
-	Cookie       []byte
-	Private      []byte
+	Service      []byte // CONNECT: what is dialled, at most MaxService bytes
+	Cookie       []byte // CONNECT: from a REFUSE, at most MaxCookie bytes
+	Private      []byte // application data, at most MaxPrivate bytes
 }
 
 // ParseSetup reads and checks a CONNECT or ACCEPT body.
@@ -52,20 +52,23 @@ func ParseSetup(body []byte, s *Setup) Reason {
 	}
 	b := body[:SetupSize:SetupSize]
 	*s = Setup{
-		Nonce: binary.BigEndian.Uint64(b), PeerNonce: binary.BigEndian.Uint64(b[8:]),
-		Conn: ConnID(binary.BigEndian.Uint32(b[16:])), Tag: binary.BigEndian.Uint32(b[20:]),
-		Features: binary.BigEndian.Uint32(b[24:]), DSNWindow: binary.BigEndian.Uint32(b[28:]),
-		RxPackets: binary.BigEndian.Uint32(b[32:]), MaxPayload: binary.BigEndian.Uint16(b[36:]),
-		PathInFlight: binary.BigEndian.Uint16(b[38:]), AckEvery: binary.BigEndian.Uint16(b[40:]),
-		AckDelay: binary.BigEndian.Uint16(b[42:]), ReadDepth: binary.BigEndian.Uint16(b[44:]),
-		AtomicDepth: binary.BigEndian.Uint16(b[46:]), MaxStreams: binary.BigEndian.Uint16(b[48:]),
-		MessageDepth: binary.BigEndian.Uint16(b[50:]), Paths: b[52], PlaneCount: b[53],
+		Nonce: binary.BigEndian.Uint64(b[0:8]), PeerNonce: binary.BigEndian.Uint64(b[8:16]),
+		Conn: ConnID(binary.BigEndian.Uint32(b[16:20])), Tag: binary.BigEndian.Uint32(b[20:24]),
+		Features: binary.BigEndian.Uint32(b[24:28]), DSNWindow: binary.BigEndian.Uint32(b[28:32]),
+		RxPackets: binary.BigEndian.Uint32(b[32:36]), MaxPayload: binary.BigEndian.Uint16(b[36:38]),
+		PathInFlight: binary.BigEndian.Uint16(b[38:40]), AckEvery: binary.BigEndian.Uint16(b[40:42]),
+		AckDelay: binary.BigEndian.Uint16(b[42:44]), ReadDepth: binary.BigEndian.Uint16(b[44:46]),
+		AtomicDepth: binary.BigEndian.Uint16(b[46:48]), MaxStreams: binary.BigEndian.Uint16(b[48:50]),
+		MessageDepth: binary.BigEndian.Uint16(b[50:52]), Paths: b[52], PlaneCount: b[53],
 	}
-	service, cookie, private := int(b[54]), int(b[55]), int(binary.BigEndian.Uint16(b[56:]))
+	service, cookie, private := int(b[54]), int(b[55]), int(binary.BigEndian.Uint16(b[56:58]))
 	if s.PlaneCount == 0 || s.PlaneCount > MaxPlanes || s.Paths == 0 || s.Paths > MaxPaths ||
-		service > MaxService || cookie > MaxCookie || private > MaxPrivate ||
-		binary.BigEndian.Uint16(b[58:]) != 0 || binary.BigEndian.Uint32(b[60:]) != 0 {
+		s.PathInFlight == 0 || s.PathInFlight > MaxPathInFlight ||
+		service > MaxService || cookie > MaxCookie || private > MaxPrivate {
 		return ReasonBadField
+	}
+	if binary.BigEndian.Uint16(b[58:60]) != 0 || binary.BigEndian.Uint32(b[60:64]) != 0 {
+		return ReasonReserved
 	}
 	rest := body[SetupSize:]
 	if len(rest) != int(s.PlaneCount)*PlaneAddrSize+service+cookie+private {
@@ -77,6 +80,9 @@ func ParseSetup(body []byte, s *Setup) Reason {
 		s.Planes[i].Addr = Addr{IP: [16]byte(p[:16]), Port: binary.BigEndian.Uint16(p[16:])}
 		s.Planes[i].MTU = binary.BigEndian.Uint16(p[18:])
 		s.Planes[i].SpeedMbps = binary.BigEndian.Uint32(p[20:])
+		if !s.Planes[i].Addr.isTarget() {
+			return ReasonBadField
+		}
 	}
 	s.Service, rest = rest[:service:service], rest[service:]
 	s.Cookie, rest = rest[:cookie:cookie], rest[cookie:]
@@ -84,18 +90,22 @@ func ParseSetup(body []byte, s *Setup) Reason {
 	return 0
 }
 
-// PutSetup writes a CONNECT or ACCEPT body and returns its length. The slices
-// must keep within their bounds.
+// PutSetup writes a CONNECT or ACCEPT body and returns its length, at most
+// MaxSetupSize. It panics when a slice or a count is above its bound: what
+// applications pass is checked long before.
 func PutSetup(body []byte, s *Setup) int {
+	if len(s.Service) > MaxService || len(s.Cookie) > MaxCookie || len(s.Private) > MaxPrivate || s.PlaneCount > MaxPlanes {
+		panic("wire: PutSetup: service, cookie, private data or planes above their bound")
+	}
 	b := body[:SetupSize:SetupSize]
 	clear(b)
-	binary.BigEndian.PutUint64(b, s.Nonce)
-	binary.BigEndian.PutUint64(b[8:], s.PeerNonce)
-	binary.BigEndian.PutUint32(b[16:], uint32(s.Conn))
-	binary.BigEndian.PutUint32(b[20:], s.Tag)
-	binary.BigEndian.PutUint32(b[24:], s.Features)
-	binary.BigEndian.PutUint32(b[28:], s.DSNWindow)
-	binary.BigEndian.PutUint32(b[32:], s.RxPackets)
+	binary.BigEndian.PutUint64(b[0:8], s.Nonce)
+	binary.BigEndian.PutUint64(b[8:16], s.PeerNonce)
+	binary.BigEndian.PutUint32(b[16:20], uint32(s.Conn))
+	binary.BigEndian.PutUint32(b[20:24], s.Tag)
+	binary.BigEndian.PutUint32(b[24:28], s.Features)
+	binary.BigEndian.PutUint32(b[28:32], s.DSNWindow)
+	binary.BigEndian.PutUint32(b[32:36], s.RxPackets)
 	for i, v := range [...]uint16{
 		s.MaxPayload, s.PathInFlight, s.AckEvery, s.AckDelay,
 		s.ReadDepth, s.AtomicDepth, s.MaxStreams, s.MessageDepth,
@@ -104,7 +114,7 @@ func PutSetup(body []byte, s *Setup) int {
 	}
 	b[52], b[53] = s.Paths, s.PlaneCount
 	b[54], b[55] = uint8(len(s.Service)), uint8(len(s.Cookie))
-	binary.BigEndian.PutUint16(b[56:], uint16(len(s.Private)))
+	binary.BigEndian.PutUint16(b[56:58], uint16(len(s.Private)))
 	n := SetupSize
 	for i := range int(s.PlaneCount) {
 		p := body[n : n+PlaneAddrSize]
@@ -114,7 +124,8 @@ func PutSetup(body []byte, s *Setup) int {
 		binary.BigEndian.PutUint16(p[18:], s.Planes[i].MTU)
 		binary.BigEndian.PutUint32(p[20:], s.Planes[i].SpeedMbps)
 	}
-	n += copy(body[n:], s.Service)
-	n += copy(body[n:], s.Cookie)
-	return n + copy(body[n:], s.Private)
+	for _, part := range [...][]byte{s.Service, s.Cookie, s.Private} {
+		n += copy(body[n:n+len(part)], part)
+	}
+	return n
 }

@@ -1,5 +1,7 @@
 package wire
 
+import "strconv"
+
 // Version is the framing this package speaks.
 const Version = 1
 
@@ -20,19 +22,26 @@ const (
 	CloseSize     = 24
 	ResetSize     = 24
 	ProbeSize     = 32
+
 	// DataOverhead is what a DATA packet has beside its payload.
 	DataOverhead = HeaderSize + DataSize + TrailerSize
+	// MaxSetupSize is the longest body of CONNECT and ACCEPT.
+	MaxSetupSize = SetupSize + MaxPlanes*PlaneAddrSize + MaxService + MaxCookie + MaxPrivate
 )
 
 // Bounds that packets are checked against.
 const (
-	MaxPlanes     = 8
-	MaxPaths      = 64
-	MaxRefuseText = 256
-	MaxService    = 64
-	MaxCookie     = 64
-	MaxPrivate    = 256
+	MaxPlanes       = 8     // per host
+	MaxPaths        = 64    // per plane
+	MaxPathInFlight = 16384 // unresolved packets per path that may be negotiated
+	MaxRefuseText   = 256   // bytes
+	MaxService      = 64    // bytes
+	MaxCookie       = 64    // bytes
+	MaxPrivate      = 256   // bytes
 )
+
+// ShareUnitBits is the unit of shares, in bits per second.
+const ShareUnitBits = 10_000
 
 // Type names what a packet carries.
 type Type uint8
@@ -54,52 +63,69 @@ const (
 )
 
 func (t Type) String() string {
-	names := [...]string{
-		"", "DATA", "REQUEST", "CONTROL", "ACK", "CONNECT", "ACCEPT", "CONFIRM",
-		"REFUSE", "CLOSE", "RESET", "PROBE", "PROBE-ACK",
-	}
-	if t == 0 || int(t) >= len(names) {
-		return "unknown type"
-	}
-	return names[t]
+	return nameOf(uint64(t), "type", "DATA", "REQUEST", "CONTROL", "ACK", "CONNECT", "ACCEPT",
+		"CONFIRM", "REFUSE", "CLOSE", "RESET", "PROBE", "PROBE-ACK")
 }
 
-// Flags modify a packet.
+// Flags modify a packet. Each type allows only those that mean something to it.
 type Flags uint16
 
 // Packet flags.
 const (
 	FlagCRC            Flags = 1 << iota // a CRC-32C trailer follows the body
-	FlagVoid                             // DATA: its message was given up, only the DSN counts
+	FlagVoid                             // DATA: its message was given up, only the DSN counts; no payload
 	FlagImm                              // DATA: the message carries immediate data
-	FlagLast                             // DATA: last packet of its message
-	FlagAckNow                           // acknowledge without delay
-	FlagRetransmission                   // sent before, for diagnosis
+	FlagLast                             // DATA, REQUEST: last packet of its message
+	FlagAckNow                           // DATA, REQUEST, CONTROL: acknowledge without delay
+	FlagRetransmission                   // DATA, REQUEST, CONTROL: sent before, for diagnosis
 	FlagReply                            // CLOSE: answers a CLOSE
 	FlagFence                            // REQUEST: after all earlier messages of the stream
 	FlagEncrypted                        // reserved; refused
-
-	knownFlags = FlagEncrypted - 1
 )
 
-// Class is how urgent a packet is in the fabric.
+func (f Flags) String() string {
+	names := [...]string{"CRC", "VOID", "IMM", "LAST", "ACK-NOW", "RETRANSMISSION", "REPLY", "FENCE", "ENCRYPTED"}
+	s := ""
+	for i, n := range names {
+		if f>>i&1 != 0 {
+			s += "|" + n
+		}
+	}
+	if rest := f >> len(names) << len(names); rest != 0 {
+		s += "|0x" + strconv.FormatUint(uint64(rest), 16)
+	}
+	if s == "" {
+		return "none"
+	}
+	return s[1:]
+}
+
+// Class is how urgent a packet is, here and in the fabric.
 const (
-	ClassBulk uint8 = iota
-	ClassShort
-	ClassControl
+	ClassBulk    uint8 = iota
+	ClassShort         // short operations
+	ClassControl       // acknowledgments and everything that carries no payload
 )
 
-// PSN is a path sequence number; it wraps and is compared with Before.
+// PSN is a path sequence number. It wraps, so it has no order of its own: only
+// numbers less than 2^31 apart can be compared.
 type PSN uint32
 
-// Before says whether p comes before q, in serial arithmetic.
+// Before says whether p was sent before q.
 func (p PSN) Before(q PSN) bool { return int32(p-q) < 0 }
 
-// DSN is a connection's data sequence number; it does not wrap.
+// After says whether p was sent after q.
+func (p PSN) After(q PSN) bool { return int32(p-q) > 0 }
+
+// Distance is how many packets were sent from q on to p; negative when p was
+// sent before q.
+func (p PSN) Distance(q PSN) int32 { return int32(p - q) }
+
+// DSN is a connection's data sequence number. It never wraps.
 type DSN uint64
 
-// ConnID names a connection at its destination, which chose it: an index and
-// the index's generation.
+// ConnID names a connection at its destination, which chose it: an index below
+// 2^20 and the index's generation below 2^12.
 type ConnID uint32
 
 const connIndexBits = 20
@@ -115,6 +141,10 @@ func (c ConnID) Index() uint32 { return uint32(c) & (1<<connIndexBits - 1) }
 // Generation tells connections apart that had the same index.
 func (c ConnID) Generation() uint16 { return uint16(c >> connIndexBits) }
 
+func (c ConnID) String() string {
+	return strconv.FormatUint(uint64(c.Index()), 10) + "." + strconv.FormatUint(uint64(c.Generation()), 10)
+}
+
 // Op is what a DATA packet is part of.
 type Op uint8
 
@@ -126,6 +156,10 @@ const (
 	OpAtomicResponse
 )
 
+func (o Op) String() string {
+	return nameOf(uint64(o), "operation", "WRITE", "SEND", "READ-RESPONSE", "ATOMIC-RESPONSE")
+}
+
 // RequestOp is what a REQUEST asks for.
 type RequestOp uint8
 
@@ -136,29 +170,48 @@ const (
 	RequestFetchAdd
 )
 
+func (o RequestOp) String() string {
+	return nameOf(uint64(o), "request", "READ", "COMPARE-SWAP", "FETCH-ADD")
+}
+
 // ControlKind is what a CONTROL packet says.
 type ControlKind uint8
 
 // Kinds of CONTROL packets.
 const (
-	ControlCredit ControlKind = iota + 1
-	ControlError
-	ControlPlaneDown
-	ControlPlaneUp
-	ControlShareResume
+	ControlCredit      ControlKind = iota + 1 // how far the peer may go on a stream
+	ControlError                              // an operation of the peer's was refused
+	ControlPlaneDown                          // a link of the sender's is down
+	ControlPlaneUp                            // and up again
+	ControlShareResume                        // a sender that waits for a share may go on
 )
+
+func (k ControlKind) String() string {
+	return nameOf(uint64(k), "control kind", "CREDIT", "ERROR", "PLANE-DOWN", "PLANE-UP", "SHARE-RESUME")
+}
 
 // Features that both sides must offer to be used.
 const (
-	FeatureCRC uint32 = 1 << iota
-	FeatureRead
-	FeatureAtomic
-	FeatureSend
-	FeatureAESGCM // reserved
+	FeatureCRC    uint32 = 1 << iota // packets carry a CRC-32C trailer
+	FeatureRead                      // READ
+	FeatureAtomic                    // COMPARE-SWAP and FETCH-ADD
+	FeatureSend                      // SEND
+	FeatureAESGCM                    // reserved
 )
+
+// AckFull is the flag of an ACK that answers a probe with ProbeFullAck.
+const AckFull uint8 = 1
 
 // Probe flags.
 const (
-	ProbeFullAck uint32 = 1 << iota // the answer is a full acknowledgment as well
+	ProbeFullAck uint32 = 1 << iota // PROBE: a full acknowledgment is wanted besides the answer
 	ProbeUnknown                    // PROBE-ACK: the connection is not known here
 )
+
+// nameOf returns the name of value v, counted from 1, or kind and number.
+func nameOf(v uint64, kind string, names ...string) string {
+	if v == 0 || v > uint64(len(names)) {
+		return "unknown " + kind + " " + strconv.FormatUint(v, 10)
+	}
+	return names[v-1]
+}
