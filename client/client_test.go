@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -401,6 +402,6 @@ func eventually(t testing.TB, what string, is func() bool) {
 		if ctx.Err() != nil {
 			t.Fatalf("never: %s", what)
 		}
-		Yield()
+		runtime.Gosched()
 	}
 }

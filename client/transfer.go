@@ -172,7 +172,8 @@ func (s *Session) Poll(out []Completion) int {
 
 // Yield gives the processor to another thread that is ready, if there is one.
 // It is what a spinning caller of Poll does when it found nothing: without it a
-// spinner keeps the very worker it waits for off the processor.
+// spinner keeps the very worker it waits for off the processor. It does not
+// give way to goroutines of this process; runtime.Gosched does that.
 func Yield() {
 	// Raw: the call returns at once, so the scheduler need not know.
 	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -193,7 +194,7 @@ func eventually(t testing.TB, what string, is func() bool) {
 		if time.Now().After(end) {
 			t.Fatalf("never: %s", what)
 		}
-		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+		runtime.Gosched()
 	}
 }
 
