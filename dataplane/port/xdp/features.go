@@ -19,6 +19,13 @@ const (
 	netdevXDPZeroCopy = 1 << 3 // NETDEV_XDP_ACT_XSK_ZEROCOPY
 )
 
+// genericHeader is struct genlmsghdr: command, version, and two bytes that newer
+// families want zero, which nl.Genlmsg leaves to chance.
+type genericHeader [nl.SizeofGenlmsg]byte
+
+func (h genericHeader) Len() int          { return len(h) }
+func (h genericHeader) Serialize() []byte { return h[:] }
+
 // announcesZeroCopy reports whether the driver of a device in the calling thread's
 // network namespace says it has AF_XDP zero-copy. known is false on kernels on
 // which drivers cannot say.
@@ -33,7 +40,7 @@ func xdpFeatures(ifindex int) (uint64, error) {
 		return 0, err
 	}
 	request := nl.NewNetlinkRequest(int(family.ID), unix.NLM_F_ACK)
-	request.AddData(&nl.Genlmsg{Command: netdevCmdDevGet, Version: 1})
+	request.AddData(genericHeader{netdevCmdDevGet, 1})
 	request.AddData(nl.NewRtAttr(netdevAttrIfindex, binary.NativeEndian.AppendUint32(nil, uint32(ifindex))))
 	messages, err := request.Execute(unix.NETLINK_GENERIC, 0)
 	if err != nil {

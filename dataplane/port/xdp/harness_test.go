@@ -3,7 +3,6 @@ package xdp
 import (
 	"encoding/binary"
 	"fmt"
-	"net"
 	"testing"
 	"time"
 
@@ -213,9 +212,3 @@ func checkAccounts(t testing.TB, ports ...*Port) {
 		}
 	}
 }
-
-func setMTU(mtu int) func(netlink.Link) error {
-	return func(l netlink.Link) error { return netlink.LinkSetMTU(l, mtu) }
-}
-
-func isDown(l netlink.Link) bool { return l.Attrs().Flags&net.FlagUp == 0 }
