@@ -1,146 +1,276 @@
 package congestion
 
-import "fmt"
-
-// Allocator divides the inbound bandwidth of one plane of a receiver among the
-// senders heard on it: equally among those heard within heardNanos. It is
-// O(1) per arrival; the number of active senders is kept by an intrusive list
-// in order of last arrival.
-type Allocator struct {
-	rate    int64 // bits per second that are given out
-	senders []sender
-	free    []int32
-	limit   int
-	first   int32 // heard longest ago, -1: none
-	last    int32
-	active  int64
-}
-
-// sender is one sender's place in the list.
-type sender struct {
-	heardAt    int64
-	backlog    int64
-	prev, next int32
-	listed     bool
-	share      int64 // last told, for hysteresis
-}
-
 const (
-	defaultHeadroom = 98 // percent of the link that is given out
-	// heardNanos is how long a sender counts after its last packet.
-	heardNanos = 2_000_000
-	// startBytes is what a shallow port takes from senders that start together.
-	startBytes = 500_000
-	// maxStartPackets bounds what one sender may start with.
-	maxStartPackets = 16
-	startPacket     = 4096
-	// shareFloorPackets: a share is never below one packet per 8 ms.
-	shareFloor = startPacket * 8 * 125
+	defaultHeadroom = 0.98
+	// hungryNanos is how long a sender that reported a backlog keeps its share
+	// while nothing comes: longer than a host is off its CPU.
+	hungryNanos = 10_000_000
+	// quietNanos is how long a sender whose backlog is gone keeps its share, and
+	// after that how long it counts as present.
+	quietNanos = 2_000_000
+	// recomputeNanos is the least time between recomputations that no sender's
+	// coming or going causes.
+	recomputeNanos = 100_000
+	// modestNanos is the interval over which the senders that are limited
+	// elsewhere are measured.
+	modestNanos = 1_000_000
+	// hysteresis is the reciprocal of the change that counts as one, 3 %.
+	hysteresis = 33
+	// minShareBits is the smallest share: a packet of 4 KiB in 33 ms, so that an
+	// acknowledgment with a better one comes soon.
+	minShareBits = 1_000_000
+	// startBytes is what all senders that start together may send unasked, and
+	// maxStartPackets what one may.
+	startBytes       = 512 << 10
+	startPacketBytes = 4096
+	maxStartPackets  = 16
 )
 
-// Init starts an allocator for a link. headroomPercent 0 means 98.
-func (a *Allocator) Init(linkBitsPerSec int64, headroomPercent, maxSenders int) {
-	if headroomPercent == 0 {
-		headroomPercent = defaultHeadroom
-	}
-	*a = Allocator{rate: linkBitsPerSec / 100 * int64(headroomPercent), limit: maxSenders, first: -1, last: -1}
+// class is what a sender currently wants.
+type class uint8
+
+const (
+	absent    class = iota // not heard recently
+	hungry                 // its newest packet reported a backlog
+	fed                    // its newest packet reported none, its share is still kept
+	modest                 // sends, but less than its share
+	classes                // number of lists
+	unclaimed              // identifier not in use
+)
+
+// counted says whether senders of this class divide the link.
+func (c class) counted() bool { return c == hungry || c == fed }
+
+// lifeNanos is how long a sender stays in a class.
+var lifeNanos = [classes]int64{hungry: hungryNanos, fed: quietNanos, modest: quietNanos}
+
+// sender is one entry of the allocator; prev and next link the senders of a
+// class in the order of their since.
+type sender struct {
+	since      int64
+	prev, next int32
+	class      class
 }
 
-// Add registers a sender. It returns false when there are too many.
+// list is a queue of senders, oldest first. Since every sender of a class has
+// the same life there, only the front can be due.
+type list struct {
+	front, back int32
+	count       int64
+}
+
+const none = -1
+
+// Allocator divides the inbound bandwidth of one plane between the senders it
+// hears. Senders with backlog get equal parts of what the modest ones leave:
+// max-min fairness with the demand of a modest sender taken as what it sends.
+// The parts add up to the link's speed less a headroom. The zero value is
+// unusable; call Init.
+//
+//	            backlog              no backlog, 2 ms        2 ms
+//	absent ────────────► hungry ◄──────────► fed ──────► modest ──────► absent
+//	   └───────────────────│── no backlog ──────────────────▲
+//	                       └── silent for 10 ms ──────────────────────► absent
+type Allocator struct {
+	capacity    int64 // bits/s
+	senders     []sender
+	free        int32 // list of unclaimed entries, by next
+	lists       [classes]list
+	hungryShare int64
+	modestShare int64
+	computedAt  int64
+	changed     bool // someone came or went
+	modestBytes int64
+	modestSince int64
+	modestRate  int64 // bits/s
+}
+
+// Init sets the link's speed in bits per second, the part of it to be handed
+// out (0: 0.98) and the largest number of senders, for which it allocates.
+func (a *Allocator) Init(linkBitsPerSec int64, headroom float64, maxSenders int) {
+	if headroom <= 0 || headroom > 1 {
+		headroom = defaultHeadroom
+	}
+	if linkBitsPerSec <= 0 {
+		linkBitsPerSec = defaultLinkBits
+	}
+	*a = Allocator{
+		capacity: max(int64(float64(linkBitsPerSec)*headroom), minShareBits),
+		senders:  make([]sender, max(maxSenders, 0)),
+		free:     none,
+		changed:  true,
+	}
+	for i := range a.lists {
+		a.lists[i] = list{front: none, back: none}
+	}
+	for i := len(a.senders) - 1; i >= 0; i-- {
+		a.senders[i] = sender{next: a.free, class: unclaimed}
+		a.free = int32(i)
+	}
+}
+
+// Add registers a sender and returns its identifier. It is false when
+// maxSenders are registered.
 func (a *Allocator) Add(now int64) (id int, ok bool) {
-	if n := len(a.free); n > 0 {
-		id = int(a.free[n-1])
-		a.free = a.free[:n-1]
-	} else {
-		if len(a.senders) >= a.limit {
-			return 0, false
-		}
-		id = len(a.senders)
-		a.senders = append(a.senders, sender{})
+	if a.free == none {
+		return 0, false
 	}
-	a.senders[id] = sender{heardAt: now, prev: -1, next: -1}
-	return id, true
-}
-
-// Remove forgets a sender.
-func (a *Allocator) Remove(id int) {
-	a.unlink(int32(id))
-	a.free = append(a.free, int32(id))
-}
-
-func (a *Allocator) unlink(i int32) {
+	i := a.free
 	s := &a.senders[i]
-	if !s.listed {
+	a.free = s.next
+	*s = sender{since: now, prev: none, next: none, class: absent}
+	return int(i), true
+}
+
+// Remove forgets a sender. Its identifier may be given to another. An unknown
+// one is ignored.
+func (a *Allocator) Remove(id int) {
+	if !a.known(id) {
 		return
 	}
-	if s.prev >= 0 {
-		a.senders[s.prev].next = s.next
-	} else {
-		a.first = s.next
+	i := int32(id)
+	if a.senders[i].class.counted() {
+		a.changed = true
 	}
-	if s.next >= 0 {
-		a.senders[s.next].prev = s.prev
-	} else {
-		a.last = s.prev
-	}
-	s.listed = false
-	a.active--
+	a.unlink(i)
+	a.senders[i] = sender{next: a.free, class: unclaimed}
+	a.free = i
 }
 
-func (a *Allocator) append(i int32) {
+// OnArrival counts bytes that arrived from a sender, and the backlog it
+// reported with the newest of them. An unknown identifier is ignored.
+func (a *Allocator) OnArrival(now int64, id int, wireBytes, backlogBytes int64) {
+	if !a.known(id) {
+		return
+	}
+	i := int32(id)
 	s := &a.senders[i]
-	s.prev, s.next, s.listed = a.last, -1, true
-	if a.last >= 0 {
-		a.senders[a.last].next = i
-	} else {
-		a.first = i
+	switch {
+	case backlogBytes > 0:
+		a.move(i, hungry, now)
+	case s.class == hungry:
+		a.move(i, fed, now)
+	case s.class != fed: // a fed one becomes modest when its time is over
+		a.move(i, modest, now)
 	}
-	a.last = i
-	a.active++
-}
-
-// OnArrival notes wire bytes of a sender and what it says is waiting.
-func (a *Allocator) OnArrival(now int64, id int, _, backlogBytes int64) {
-	s := &a.senders[id]
-	s.heardAt, s.backlog = now, backlogBytes
-	if i := int32(id); a.last != i {
-		a.unlink(i)
-		a.append(i)
-	}
-	a.expire(now)
-}
-
-// expire takes senders out that were not heard for a while.
-func (a *Allocator) expire(now int64) {
-	for a.first >= 0 && now-a.senders[a.first].heardAt > heardNanos {
-		a.unlink(a.first)
+	if s.class == modest {
+		a.modestBytes += wireBytes
 	}
 }
 
-// Share is what a sender may send at, in bits per second. A change of less
-// than 3 % is not reported as one.
+// Share returns the bits per second this sender may send.
 func (a *Allocator) Share(now int64, id int) int64 {
 	a.expire(now)
-	s := &a.senders[id]
-	n := a.active
-	if !s.listed {
-		n++
+	if a.changed || now-a.computedAt >= recomputeNanos {
+		a.recompute(now)
 	}
-	share := max(a.rate/max(n, 1), shareFloor)
-	if d := share - s.share; d > s.share/32 || -d > s.share/32 {
-		s.share = share
+	if a.known(id) && a.senders[id].class.counted() {
+		return a.hungryShare
 	}
-	return s.share
+	return a.modestShare
 }
 
-// StartAllowance is how many packets a sender may start with: what a shallow
-// port takes, divided by those that send now, from 1 to 16.
+// StartAllowance returns how many packets a sender without a valid share may
+// send at once: its part of what senders that start together may send, from 1
+// to 16.
 func (a *Allocator) StartAllowance(now int64) int64 {
 	a.expire(now)
-	return min(max(startBytes/startPacket/max(a.active, 1), 1), maxStartPackets)
+	present := a.lists[hungry].count + a.lists[fed].count + a.lists[modest].count
+	if present <= startBytes/startPacketBytes/maxStartPackets {
+		return maxStartPackets
+	}
+	return max(1, startBytes/startPacketBytes/present)
 }
 
-// String shows the allocator to people.
-func (a *Allocator) String() string {
-	return fmt.Sprintf("%d of %d senders share %d b/s", a.active, len(a.senders)-len(a.free), a.rate)
+func (a *Allocator) known(id int) bool {
+	return uint(id) < uint(len(a.senders)) && a.senders[id].class != unclaimed
+}
+
+// expire moves on the senders whose time in their class is over.
+func (a *Allocator) expire(now int64) {
+	for c := hungry; c < classes; c++ {
+		for {
+			i := a.lists[c].front
+			if i == none || now-a.senders[i].since < lifeNanos[c] {
+				break
+			}
+			to := absent
+			if c == fed {
+				to = modest
+			}
+			a.move(i, to, now)
+		}
+	}
+}
+
+// recompute divides the link anew.
+func (a *Allocator) recompute(now int64) {
+	a.computedAt = now
+	a.changed = false
+	if elapsed := now - a.modestSince; elapsed >= modestNanos {
+		a.modestRate = mulDiv(a.modestBytes, 8*nanosPerSec, elapsed)
+		a.modestBytes, a.modestSince = 0, now
+	}
+	count := a.lists[hungry].count + a.lists[fed].count
+	// Modest senders never take more than half from the hungry: they would
+	// report a backlog if they wanted it.
+	left := a.capacity - min(a.modestRate, a.capacity/2)
+	settle(&a.hungryShare, left/max(count, 1))
+	// One that is modest now gets what it would get as one more hungry sender.
+	settle(&a.modestShare, a.capacity/(count+1))
+}
+
+// settle moves a share unless the change is too small to be one.
+func settle(share *int64, to int64) {
+	to = max(to, minShareBits)
+	if d := to - *share; d > *share/hysteresis || -d > *share/hysteresis {
+		*share = to
+	}
+}
+
+// move puts a sender at the end of a class's list.
+func (a *Allocator) move(i int32, to class, now int64) {
+	s := &a.senders[i]
+	s.since = now
+	if s.class == to && (to == absent || a.lists[to].back == i) {
+		return
+	}
+	if s.class.counted() != to.counted() {
+		a.changed = true
+	}
+	a.unlink(i)
+	s.class = to
+	if to == absent {
+		return
+	}
+	l := &a.lists[to]
+	s.prev, s.next = l.back, none
+	if l.back == none {
+		l.front = i
+	} else {
+		a.senders[l.back].next = i
+	}
+	l.back = i
+	l.count++
+}
+
+// unlink takes a sender out of its class's list.
+func (a *Allocator) unlink(i int32) {
+	s := &a.senders[i]
+	if s.class == absent {
+		return
+	}
+	l := &a.lists[s.class]
+	if s.prev == none {
+		l.front = s.next
+	} else {
+		a.senders[s.prev].next = s.next
+	}
+	if s.next == none {
+		l.back = s.prev
+	} else {
+		a.senders[s.next].prev = s.prev
+	}
+	l.count--
+	s.class = absent
 }

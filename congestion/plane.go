@@ -2,242 +2,257 @@ package congestion
 
 import "math"
 
-// never is a time that does not come.
-const never = int64(math.MaxInt64)
-
-// Config is what a Plane needs to know. Sizes are bytes on the wire.
-type Config struct {
-	PacketBytes    int64 // of a full packet
-	InitialPackets int64 // window at the start
-	MaxWindowBytes int64 // what the receiver can hold
-	LinkBitsPerSec int64
-	// DelayTargetNanos is how far the round trip may rise above its minimum
-	// before that counts as a mild sign of congestion; 0 turns it off.
-	DelayTargetNanos int64
-}
-
 const (
-	// alphaShift is the gain of the moving average of the marked fraction, 1/16
-	// per round trip (DCTCP, RFC 8257, section 3.3).
-	alphaShift = 4
-	alphaOne   = 1 << 16 // fixed point 1.0
-	// increaseShift: the additive increase per round trip is 1/128 of the bytes
-	// the link carries in one round trip (about 1 % of the link's rate), the same
-	// rate for every round-trip time, and at least one packet.
-	increaseShift = 7
-	// burstPackets and burstNanos bound what pacing lets go at once; workers send
-	// in batches.
-	burstPackets = 8
-	burstNanos   = 50_000
-	// lossPersistent is the fraction of lost packets, in 1/256, over a round
-	// trip that together with marks or delay counts as congestion.
-	lossPersistent = 51 // 20 %
-	// minWindowDivisor: the window falls to 1/64 packet per round trip at least.
-	minWindowDivisor = 64
-	// Shares live for shareRTTs round trips, or four gaps between packets.
-	shareRTTs    = 8
-	minShareLife = 1_000_000
-	// defaultRTT stands in until one is measured.
-	defaultRTT = 1_000_000
+	never       = math.MaxInt64
+	nanosPerSec = 1_000_000_000
 )
 
-// Ack is what one acknowledgment says of one plane.
+// Ack is what one acknowledgment report resolved on the plane.
 type Ack struct {
-	Bytes, Packets, CEPackets int64
-	RTT                       int64 // 0: no sample
-	SRTT, MinRTT              int64 // 0: not known yet
+	Bytes     int64 // on the wire, newly acknowledged; they leave the flight
+	Packets   int64 // newly acknowledged
+	CEPackets int64 // of these, or of duplicates: arrived with a congestion mark
+	RTT       int64 // nanoseconds; 0: no sample
+	SRTT      int64 // the plane's smoothed RTT; 0: unknown
+	MinRTT    int64 // the plane's least recent RTT; 0: unknown
 }
 
-// Plane is the sender's congestion state of one plane of one connection.
+// Plane is the sender's congestion state of one connection on one plane. The
+// zero value is unusable; call Init.
 type Plane struct {
 	cfg      Config
 	window   int64
 	inFlight int64
-	slow     bool  // doubling per round trip: no mark yet
-	alpha    int64 // marked fraction, fixed point
-
-	// The current round: one SRTT.
-	roundEnd  int64
-	acked     int64 // packets
-	marked    int64
-	lost      int64
-	lossRuns  int   // rounds in a row with persistent loss
-	cutAt     int64 // when the window was last cut
-	delayed   bool  // a sample above the delay target in this round
-	srtt      int64
-	share     int64 // bits per second; 0: none
-	shareTill int64
-	shareFrom int64 // what a share may halve down to
-
-	nanosPerByte int64 // 1/256 ns, of the pacing rate; 0: not paced
-	nextAt       int64 // pacing: when the next packet is due
+	peak     int64 // largest flight of this round
+	lastSent int64
+	ramping  bool // no mark yet: double per RTT
+	rampCap  int64
+	srtt     int64
+	baseRTT  int64
+	round    round
+	loss     lossSample
+	pace     pacing
 }
 
-// Init starts a plane.
+// round collects what one RTT brought.
+type round struct {
+	end                 int64
+	acked, marked, lost int64 // packets
+	leastRTT            int64 // 0: no sample
+}
+
+// lossSample collects rounds until they hold enough packets to judge loss by.
+type lossSample struct {
+	acked, lost int64
+	witnessed   bool  // marks or delay in the same time
+	heavyRun    int   // heavy samples in a row
+	average     int64 // moving average in 1/fractionOne
+}
+
+// Init starts the plane with the initial window and no share. The
+// configuration is copied.
 func (p *Plane) Init(c *Config, now int64) {
-	*p = Plane{cfg: *c, slow: true, srtt: defaultRTT, cutAt: math.MinInt64 / 2}
-	p.window = min(max(c.InitialPackets, 1)*c.PacketBytes, p.maxWindow())
-	p.roundEnd = now + p.srtt
+	*p = Plane{cfg: c.normalized(), ramping: true, lastSent: now}
+	p.window = min(p.initialWindow(), p.cfg.MaxWindowBytes)
+	p.round.end = now + unknownRTTNanos
+	p.pace.expires = never
+	p.rampCap = p.cfg.MaxWindowBytes
 }
 
-func (p *Plane) maxWindow() int64 { return max(p.cfg.MaxWindowBytes, p.cfg.PacketBytes) }
-
-// Window is how many bytes may be in flight.
+// Window returns the current window in bytes, from 1/64 of a packet up.
 func (p *Plane) Window() int64 { return p.window }
 
-// InFlight is how many bytes are in flight.
+// InFlight returns the bytes sent and neither acknowledged, lost nor removed.
 func (p *Plane) InFlight() int64 { return p.inFlight }
 
-// Allowed says whether a packet of the given size may go now.
+// Allowed says whether a packet of that many bytes may be sent now. With
+// nothing in flight a packet is always allowed but for pacing: the window never
+// blocks for ever.
 func (p *Plane) Allowed(now, bytes int64) bool {
+	if now >= p.pace.expires {
+		p.expireShare(now)
+	}
 	if p.inFlight+bytes > p.window && p.inFlight > 0 {
 		return false
 	}
-	if p.window < p.cfg.PacketBytes {
-		return p.inFlight == 0 && now >= p.nextAt
+	if p.pace.due-p.pace.burst > now {
+		return false
 	}
-	return p.rate(now) == 0 || p.nextAt <= now+p.burst()
+	return p.window >= p.cfg.PacketBytes || now >= p.pace.gapEnd
 }
 
-// burst is how far ahead of its pace a sender may get.
-func (p *Plane) burst() int64 {
-	return max(burstNanos, burstPackets*p.cfg.PacketBytes*p.nanosPerByte>>8)
-}
-
-// NextAllowed is when pacing lets the next packet go; it is very late when only
-// the window holds it back.
+// NextAllowed returns the earliest time at which pacing allows a full packet,
+// now if it does already, and the largest int64 when the window blocks: then
+// only an acknowledgment or a loss can open it.
 func (p *Plane) NextAllowed(now int64) int64 {
-	if p.inFlight > 0 && p.inFlight+p.cfg.PacketBytes > p.window {
+	if p.inFlight+p.cfg.PacketBytes > p.window && p.inFlight > 0 {
 		return never
 	}
+	at := max(now, p.pace.due-p.pace.burst)
 	if p.window < p.cfg.PacketBytes {
-		return p.nextAt
+		at = max(at, p.pace.gapEnd)
 	}
-	return max(p.nextAt-p.burst(), now)
+	return at
 }
 
-// rate is the share in force, after its expiry was looked at.
-func (p *Plane) rate(now int64) int64 {
-	if p.share != 0 && now > p.shareTill {
-		// No acknowledgment for a while: halve per lifetime, never below the
-		// start rate (docs/PROTOCOL.md, "Expiry of a share").
-		p.setShare(max(p.share/2, p.shareFrom), now)
-	}
-	return p.share
-}
-
-func (p *Plane) setShare(share, now int64) {
-	p.share = share
-	p.nanosPerByte = 8 * 1_000_000_000 * 256 / max(share, 1)
-	gap := p.cfg.PacketBytes * p.nanosPerByte >> 8
-	p.shareTill = now + max(shareRTTs*p.srtt, 4*gap, minShareLife)
-}
-
-// OnSent notes a packet that left.
+// OnSent puts a packet in flight.
 func (p *Plane) OnSent(now, bytes int64) {
+	if p.inFlight == 0 && now-p.lastSent > idleNanos {
+		p.restart(now)
+	}
+	p.lastSent = now
 	p.inFlight += bytes
+	p.peak = max(p.peak, p.inFlight)
+	p.pace.due = max(p.pace.due, now) + bytes*p.pace.costPerByte>>costShift
 	if p.window < p.cfg.PacketBytes {
-		// Less than a packet per round trip: the gap stretches.
-		p.nextAt = now + p.srtt*p.cfg.PacketBytes/max(p.window, p.cfg.PacketBytes/minWindowDivisor)
-		return
-	}
-	if p.nanosPerByte != 0 {
-		p.nextAt = max(p.nextAt, now) + bytes*p.nanosPerByte>>8
+		p.pace.gapEnd = now + mulDiv(p.rtt(), p.cfg.PacketBytes, p.window)
 	}
 }
 
-// OnRemoved takes bytes out of flight without judging: their path is gone.
-func (p *Plane) OnRemoved(bytes int64) { p.inFlight = max(p.inFlight-bytes, 0) }
-
-// OnLoss takes lost packets out of flight.
-func (p *Plane) OnLoss(now, bytes, packets int64) {
-	p.inFlight = max(p.inFlight-bytes, 0)
-	p.lost += packets
-	p.round(now)
+// OnRemoved takes bytes out of flight without a verdict: their path went down,
+// or a newer copy supersedes them.
+func (p *Plane) OnRemoved(bytes int64) {
+	p.inFlight = max(0, p.inFlight-bytes)
 }
 
-// OnAck takes what an acknowledgment says.
+// OnAck takes one acknowledgment report; call it once per report, not per
+// packet.
 func (p *Plane) OnAck(now int64, a Ack) {
-	limited := p.inFlight*2 >= p.window // a window that is not used does not grow
-	p.inFlight = max(p.inFlight-a.Bytes, 0)
+	p.inFlight = max(0, p.inFlight-a.Bytes)
+	r := &p.round
+	r.acked += a.Packets
+	r.marked += a.CEPackets
 	if a.SRTT > 0 {
 		p.srtt = a.SRTT
 	}
-	p.acked += a.Packets
-	p.marked += a.CEPackets
-	if t := p.cfg.DelayTargetNanos; t > 0 && a.RTT > 0 && a.RTT > a.MinRTT+t {
-		p.delayed = true
+	if a.MinRTT > 0 {
+		p.baseRTT = a.MinRTT
 	}
-	if a.CEPackets > 0 {
-		p.slow = false
-		p.cut(now, max(p.alpha, alphaOne*p.marked/max(p.acked, 1)/2))
+	if a.RTT > 0 && (r.leastRTT == 0 || a.RTT < r.leastRTT) {
+		r.leastRTT = a.RTT
 	}
-	if limited {
-		if p.slow && !p.delayed {
-			p.grow(a.Bytes)
-		} else {
-			p.grow(p.increase() * a.Bytes / max(p.window, 1))
+	if p.ramping {
+		if r.marked > 0 {
+			p.ramping = false
+		} else if p.window < p.rampCap && p.limiting() {
+			p.window = min(p.window+a.Bytes, p.rampCap)
 		}
 	}
-	p.round(now)
+	if now >= r.end {
+		p.endRound(now)
+	}
 }
 
-// increase is how many bytes the window grows per round trip.
-func (p *Plane) increase() int64 {
-	perRTT := p.cfg.LinkBitsPerSec / 8 * min(p.srtt, 1_000_000_000) / 1_000_000_000
-	return max(perRTT>>increaseShift, p.cfg.PacketBytes)
+// OnLoss takes lost bytes out of flight. Loss is repaired, not punished: the
+// window shrinks only when more than a fifth of the packets is lost in two
+// samples in a row, each at least an RTT and 64 packets, while marks or delay
+// say that a queue is full; or more than half, whatever they say, since a
+// network may have no marks and a host no delay target. Without marks or delay
+// it does not shrink below the initial window.
+func (p *Plane) OnLoss(now, bytes, packets int64) {
+	p.inFlight = max(0, p.inFlight-bytes)
+	p.round.lost += packets
+	if now >= p.round.end {
+		p.endRound(now)
+	}
 }
 
-func (p *Plane) grow(bytes int64) { p.window = min(p.window+bytes, p.maxWindow()) }
+func (p *Plane) initialWindow() int64 { return p.cfg.InitialPackets * p.cfg.PacketBytes }
 
-// cut shrinks the window by half of a fraction, at most once per round trip.
-func (p *Plane) cut(now, fraction int64) {
-	if now-p.cutAt < p.srtt {
-		return
+// limiting says whether the window, not the application or the pace, limited
+// this round: only then has it proved too small.
+func (p *Plane) limiting() bool { return 2*p.peak >= p.window }
+
+// rtt is the round's length.
+func (p *Plane) rtt() int64 {
+	if p.srtt == 0 {
+		return unknownRTTNanos
 	}
-	p.cutAt = now
-	p.window -= p.window * fraction / (2 * alphaOne)
-	p.window = max(p.window, p.cfg.PacketBytes/minWindowDivisor)
+	return p.srtt
 }
 
-// round ends a round trip: it moves the average of the marked fraction and
-// judges loss and delay.
-func (p *Plane) round(now int64) {
-	if now < p.roundEnd {
+// restart forgets a window that is too old to say anything: the first round
+// after idling is like the first of all.
+func (p *Plane) restart(now int64) {
+	if now-p.lastSent <= idleRTTs*p.rtt() {
 		return
 	}
-	p.roundEnd = now + p.srtt
-	if total := p.acked; total > 0 {
-		p.alpha += (alphaOne*min(p.marked, total)/total - p.alpha) >> alphaShift
-	}
-	lossy := p.lost*256 > (p.acked+p.lost)*lossPersistent && p.lost > 2
-	if lossy {
-		p.lossRuns++
-	} else {
-		p.lossRuns = 0
-	}
-	switch {
-	case p.lossRuns >= 2 && (p.marked > 0 || p.delayed):
-		p.slow = false
-		p.cut(now, alphaOne/2)
-	case p.delayed:
-		p.slow = false
-		p.cut(now, alphaOne/8)
-	}
-	p.acked, p.marked, p.lost, p.delayed = 0, 0, 0, false
+	p.window = min(p.window, p.initialWindow())
+	p.ramping = true
+	p.round = round{end: now + p.rtt()}
+	p.loss = lossSample{average: p.loss.average}
+	p.peak = 0
 }
 
-// OnShare takes the receiver's share for this sender on this plane, and how
-// many packets a sender may start with after being idle.
-func (p *Plane) OnShare(now, bitsPerSec, startAllowancePackets int64) {
-	if bitsPerSec <= 0 {
+// endRound moves the window by what the round brought.
+func (p *Plane) endRound(now int64) {
+	r := &p.round
+	rtt := p.rtt()
+	delayed := p.decreaseForDelay()
+	if r.marked > 0 {
+		p.ramping = false
+		seen := max(r.acked, r.marked)
+		p.window -= mulDiv(p.window, r.marked, 2*seen)
+	}
+	if !p.ramping && !delayed && p.limiting() {
+		step := bytesIn(p.cfg.IncreaseBitsPerSec, rtt)
+		if r.marked > 0 {
+			seen := max(r.acked, r.marked)
+			step = mulDiv(step, seen-r.marked, seen)
+		}
+		p.window += step
+	}
+	p.judgeLoss(delayed)
+	p.window = min(max(p.window, p.cfg.PacketBytes/minWindowFraction, 1), p.cfg.MaxWindowBytes)
+	*r = round{end: now + rtt}
+	p.peak = p.inFlight
+	p.updateRampCap()
+}
+
+// decreaseForDelay is the milder signal: when even the round's least RTT is
+// above the target, the window loses up to a quarter. The least, since noise
+// only ever adds.
+func (p *Plane) decreaseForDelay() bool {
+	target := p.cfg.DelayTargetNanos
+	if target == 0 || p.round.leastRTT == 0 || p.baseRTT == 0 {
+		return false
+	}
+	delay := p.round.leastRTT - p.baseRTT
+	if delay <= target {
+		return false
+	}
+	p.ramping = false
+	p.window -= mulDiv(p.window, delay-target, 4*delay)
+	return true
+}
+
+// judgeLoss adds the round to the loss sample, and judges it once it is large
+// enough.
+func (p *Plane) judgeLoss(delayed bool) {
+	s := &p.loss
+	s.acked += p.round.acked
+	s.lost += p.round.lost
+	s.witnessed = s.witnessed || delayed || p.round.marked > 0
+	total := s.acked + s.lost
+	if total < lossSamplePackets {
 		return
 	}
-	p.shareFrom = min(startAllowancePackets*p.cfg.PacketBytes*8*1_000_000_000/max(p.srtt, 1), bitsPerSec)
-	if d := bitsPerSec - p.share; d > p.share/32 || -d > p.share/32 {
-		p.setShare(bitsPerSec, now)
-		return
+	fraction := s.lost * fractionOne / total
+	before := s.average
+	s.average += (fraction - s.average) / 4
+	heavy := s.lost*heavyLoss > total && (s.witnessed || s.lost*ruinousLoss > total)
+	if !heavy {
+		s.heavyRun = 0
+	} else if s.heavyRun++; s.heavyRun >= heavySamples {
+		p.ramping = false
+		shrunk := p.window - mulDiv(p.window, fraction, 2*fractionOne)
+		if !s.witnessed {
+			shrunk = max(shrunk, min(p.window, p.initialWindow()))
+		}
+		p.window = shrunk
 	}
-	gap := p.cfg.PacketBytes * p.nanosPerByte >> 8
-	p.shareTill = now + max(shareRTTs*p.srtt, 4*gap, minShareLife)
+	s.acked, s.lost, s.witnessed = 0, 0, false
+	if s.average != before {
+		p.setPace()
+	}
 }
