@@ -73,8 +73,6 @@ func (c *Conn) handleReport(now int64, arrival int, r *wire.PathReport, allowanc
 		e.Counters.AckInvalid++
 		return
 	}
-	t.lastHeard, t.silent, t.backoff = now, 0, 0
-	c.table.Heard(now, plane, path)
 	if r.Share != 0 {
 		t.cc.OnShare(now, int64(r.Share)*shareUnitBits, allowance)
 	}
@@ -85,6 +83,10 @@ func (c *Conn) handleReport(now int64, arrival int, r *wire.PathReport, allowanc
 			ack.CEPackets = int64(min(marked, fresh))
 		}
 		s.lastPackets, s.lastMarked = r.PacketCount, r.CECount
+		// Only news counts as a sign of life: old reports are repeated on
+		// other planes.
+		t.lastHeard, t.silent, t.backoff = now, 0, 0
+		c.table.Heard(now, plane, path)
 	}
 	if ack.Packets > 0 {
 		if arrival == plane {

@@ -50,3 +50,6 @@ func (c *Conn) PlaneWindow(plane int) (window, inFlight int64) {
 	t := &c.tx[plane]
 	return t.cc.Window(), t.cc.InFlight()
 }
+
+// PlaneAddr is where peers reach a local plane.
+func (e *Engine) PlaneAddr(plane int) wire.Addr { return e.cfg.Planes[plane].Addr }

@@ -160,6 +160,7 @@ func (p *pair) closeBoth(ca, cb *Conn) {
 
 func TestPlaneGoesSilentAndReturns(t *testing.T) {
 	p := newPair(t, 4, 5, nil)
+	p.latency = 150_000
 	ca, _ := p.connect()
 	const size = 1 << 20
 	src := p.region(p.a, keyA, size, 0)

@@ -1,0 +1,128 @@
+package dataplane
+
+import "golang.org/x/sys/unix"
+
+// idle is called when a loop found nothing to do. The worker spins for a while,
+// giving the core away each time, then sleeps.
+func (w *worker) idle() {
+	if w.idleSince == 0 {
+		w.idleSince = w.now
+	}
+	switch w.cfg.Poll {
+	case PollBusy:
+		yield()
+		return
+	case PollAdaptive:
+		if w.now-w.idleSince < int64(w.cfg.Spin) {
+			yield()
+			return
+		}
+	}
+	w.sleep()
+}
+
+// sleep waits for packets, submissions, requests or the next deadline. Every
+// queue is asked for a wake first and looked at once more, so none is missed.
+func (w *worker) sleep() {
+	awake := false
+	for _, s := range w.active {
+		if len(s.overflow) > 0 || !w.rest(s) {
+			awake = true
+			continue
+		}
+	}
+	kept := w.active[:0]
+	for _, s := range w.active {
+		if s.active {
+			kept = append(kept, s)
+		}
+	}
+	clear(w.active[len(kept):])
+	w.active = kept
+	if awake && len(kept) > 0 && w.waitingOnlyForRoom() {
+		awake = false
+	}
+	if awake || w.waiting.Load() {
+		return
+	}
+	until := min(w.engine.Deadline(), w.now+maxSleepNanos)
+	if len(kept) > 0 {
+		until = min(until, w.now+overflowNanos)
+	}
+	w.clock()
+	if until <= w.now {
+		return
+	}
+	w.counters.Sleeps++
+	w.wait(until - w.now)
+	w.idleSince = 0
+}
+
+// overflowNanos is how often a completion queue that was full is looked at.
+const overflowNanos = 1_000_000
+
+// waitingOnlyForRoom says whether every queue that keeps the worker awake does
+// so because its application does not reap.
+func (w *worker) waitingOnlyForRoom() bool {
+	for _, s := range w.active {
+		if len(s.overflow) == 0 && s.cq.Free() > s.reserved {
+			return false
+		}
+	}
+	return true
+}
+
+// wait takes what is ready on the worker's descriptors.
+func (w *worker) wait(nanos int64) {
+	n := w.epoll.wait(nanos)
+	for i := range n {
+		ev := &w.epoll.events[i]
+		switch ev.Pad {
+		case epollMailbox:
+			w.drain()
+		case epollSession:
+			if s := w.sessions[ev.Fd]; s != nil {
+				w.woken(s, ev.Events)
+			}
+		}
+	}
+	if len(w.resting) > 0 {
+		w.endRests()
+	}
+}
+
+// woken looks at the queue of a session that sent a wake. A session that wakes
+// the worker for nothing again and again is not listened to for a while.
+func (w *worker) woken(s *appQueue, events uint32) {
+	s.hush()
+	s.wakes++
+	if s.wakes > maxIdleWakes || events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		w.epoll.remove(s.wakeFD)
+		s.restTill = w.now + restNanos
+		s.hungUp = events&(unix.EPOLLHUP|unix.EPOLLERR) != 0
+		w.resting = append(w.resting, s)
+	}
+	s.lastWork = w.now
+	w.activate(s)
+}
+
+// endRests listens again to sessions whose rest is over. One that has hung up
+// stays unheard until the control plane ends it.
+func (w *worker) endRests() {
+	kept := w.resting[:0]
+	for _, s := range w.resting {
+		switch {
+		case s.gone:
+		case w.now < s.restTill || s.hungUp:
+			kept = append(kept, s)
+		default:
+			s.wakes = 0
+			if err := w.epoll.add(s.wakeFD, epollSession, s.slot); err != nil {
+				s.fail(err)
+				w.broken = append(w.broken, s)
+			}
+		}
+	}
+	clear(w.resting[len(kept):])
+	w.resting = kept
+}
