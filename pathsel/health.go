@@ -1,233 +1,232 @@
 package pathsel
 
-import "math"
+import "math/bits"
 
-// set moves a path to a state and keeps the plane's counts.
-func (t *Table) set(p *Path, s State) {
-	pl := &t.planes[p.Plane]
-	if p.State == Active {
-		pl.notActive++
-	}
-	if p.State == Down {
-		pl.down--
+// enter moves a path into a state.
+func (pl *plane) enter(p *Path, s State) {
+	bit := uint64(1) << p.ID
+	pl.active &^= bit
+	pl.suspect &^= bit
+	pl.probing &^= bit
+	pl.down &^= bit
+	switch s {
+	case Active:
+		pl.active |= bit
+	case Suspect:
+		pl.suspect |= bit
+	case Probing:
+		pl.probing |= bit
+	case Down:
+		pl.down |= bit
 	}
 	p.State = s
-	if s == Active {
-		pl.notActive--
-	}
-	if s == Down {
-		pl.down++
-	}
+	pl.set &= pl.active
+	p.probes, p.answers = 0, 0
 }
 
-// Heard notes an acknowledgment of the path: a suspect is cleared.
-func (t *Table) Heard(now int64, pl, id int) {
-	p := t.Path(pl, id)
+// heard takes a sign of life: suspicion ends. A path that is Down must answer
+// probes, since what arrives now may have left before.
+func (t *Table) heard(now int64, pl *plane, p *Path) {
 	p.LastHeard = now
-	p.silent = 0
 	if p.State == Suspect {
-		t.set(p, Active)
-		p.probeAt = 0
-		t.schedule(pl)
+		pl.enter(p, Active)
 	}
 }
 
-// OnTimeout says that a tail timer expired and nothing was heard of the path
-// since. It returns the path's new state.
-func (t *Table) OnTimeout(now int64, pl, id int) State {
-	p := t.Path(pl, id)
+// OnTimeout says that a path's tail timer expired and nothing was heard on it
+// since. An active path becomes Suspect and is probed at once. How many timers
+// expire does not matter, since the runs of one outage expire together; how
+// many probes stay unanswered does. It returns the path's state.
+func (t *Table) OnTimeout(now int64, plane, id int) State {
+	pl, p := &t.planes[plane], t.Path(plane, id)
 	if p.State == Active {
-		t.set(p, Suspect)
-		p.silent = 0
+		pl.enter(p, Suspect)
 		p.probeAt = now
-		p.probePause = t.RTO(pl)
-		t.schedule(pl)
+		pl.probeAt = min(pl.probeAt, now)
 	}
-	t.countSilence(now, p)
 	return p.State
 }
 
-// countSilence takes a suspect down that stays silent.
-func (t *Table) countSilence(now int64, p *Path) {
-	p.silent++
-	if p.State == Suspect && p.silent > suspectLimit {
-		t.takeDown(now, p)
+// PlaneSilent says that nothing at all is heard on a plane while others are:
+// all its paths are Down at once.
+func (t *Table) PlaneSilent(now int64, plane int) {
+	pl := &t.planes[plane]
+	if pl.silent {
+		return
+	}
+	t.allDown(plane)
+	if pl.linkUp {
+		pl.downAt = now
 	}
 }
 
-func (t *Table) takeDown(now int64, p *Path) {
-	t.set(p, Down)
-	p.answers = 0
-	p.probePause = probeMinNanos
-	p.probeAt = now + probeMinNanos
-	t.schedule(int(p.Plane))
-}
-
-// PlaneSilent says that nothing is heard on a whole plane: all its paths are
-// down at once, and one path at a time is probed.
-func (t *Table) PlaneSilent(now int64, pl int) {
-	for id := range t.cfg.PathsPerPlane {
-		p := t.Path(pl, id)
-		if p.State != Down {
-			t.set(p, Down)
-		}
-		p.answers, p.probeAt = 0, 0
+// SetPlaneUp says whether the plane's links, here and at the peer, are up.
+// While they are not, its paths are Down and not probed; afterwards they are
+// probed at once. Repeating what is known changes nothing.
+func (t *Table) SetPlaneUp(plane int, up bool) {
+	pl := &t.planes[plane]
+	if pl.linkUp == up {
+		return
 	}
-	s := &t.planes[pl]
-	s.silent = true
-	s.run = 0
-	s.probePause = probeMinNanos
-	s.probeAt = now + probeMinNanos
-	t.schedule(pl)
+	pl.linkUp = up
+	t.allDown(plane)
+	if up {
+		pl.downAt = 0
+	}
 }
 
-// OnProbeAck notes an answered probe and returns the path's new state. When a
-// plane was silent its answer brings back every path of it.
-func (t *Table) OnProbeAck(now int64, pl, id int, rtt int64) State {
-	p := t.Path(pl, id)
-	if rtt > 0 && p.State != Suspect {
-		p.sample(rtt)
-		t.planes[pl].sample(rtt)
+// allDown puts every path of a plane Down, unprobed for now.
+func (t *Table) allDown(plane int) {
+	pl := &t.planes[plane]
+	for i := range t.planePaths(plane) {
+		pl.enter(t.Path(plane, i), Down)
+	}
+	pl.silent = true
+	pl.current, pl.left = -1, 0
+	pl.probeAt, pl.downAt, pl.downBackoff = never, never, downMinNanos
+}
+
+// allActive returns every path of a plane to service.
+func (t *Table) allActive(plane int) {
+	pl := &t.planes[plane]
+	for i := range t.planePaths(plane) {
+		pl.enter(t.Path(plane, i), Active)
+	}
+	pl.silent = false
+	pl.probeAt, pl.downAt, pl.downBackoff = never, never, downMinNanos
+}
+
+// OnProbeAck takes the answer to a probe with its RTT, 0 for none, and returns
+// the path's state: Suspect becomes Active; Down becomes Probing and is asked
+// again at once; the second answer makes it Active, and with it, when the whole
+// plane was Down, all paths of the plane. An answer over a link that is not up
+// counts for nothing.
+func (t *Table) OnProbeAck(now int64, plane, id int, rtt int64) State {
+	pl, p := &t.planes[plane], t.Path(plane, id)
+	if !pl.linkUp {
+		return p.State
+	}
+	if rtt > 0 {
+		p.measure(now, rtt)
+		pl.measure(now, rtt)
 	}
 	p.LastHeard = now
-	p.silent = 0
-	s := &t.planes[pl]
 	switch p.State {
 	case Suspect:
-		t.set(p, Active)
-		p.probeAt = 0
+		pl.enter(p, Active)
 	case Down:
+		pl.enter(p, Probing)
 		p.answers = 1
-		t.set(p, Probing)
-		p.probeAt, p.probePause = now, t.RTO(pl)
-		s.silent, s.probeAt = false, 0
-		for other := range t.cfg.PathsPerPlane {
-			if q := t.Path(pl, other); q.State == Down && q.probeAt == 0 {
-				q.probeAt, q.probePause = now+int64(other)*probeMinNanos/MaxPaths, probeMinNanos
-			}
-		}
+		p.probeAt = now
+		pl.probeAt = min(pl.probeAt, now)
+		pl.downBackoff = downMinNanos
+		pl.scheduleDown(now)
 	case Probing:
-		if p.answers++; p.answers >= answersNeeded {
-			t.set(p, Active)
-			p.probeAt = 0
+		if p.answers++; p.answers < answersNeeded {
+			p.probes = 0
+			break
+		}
+		if pl.silent {
+			t.allActive(plane)
 		} else {
-			p.probeAt = now
+			pl.enter(p, Active)
 		}
 	}
-	t.schedule(pl)
 	return p.State
 }
 
-// SetPlaneUp follows a link, here or at the peer. Without it nothing is picked
-// and nothing is probed.
-func (t *Table) SetPlaneUp(pl int, up bool) {
-	s := &t.planes[pl]
-	if s.linkUp == up {
-		return
-	}
-	s.linkUp = up
-	s.run = 0
-	for id := range t.cfg.PathsPerPlane {
-		p := t.Path(pl, id)
-		p.silent, p.probeAt = 0, 0
-		if up && p.State != Active {
-			t.set(p, Active) // the link says that it works: find out by using it
-		}
-	}
-	s.silent, s.probeAt = false, 0
-	t.schedule(pl)
-}
-
-// PlaneState is Down when no path of the plane can be used.
-func (t *Table) PlaneState(pl int) State {
-	s := &t.planes[pl]
+// scheduleDown sets when the next Down path is probed. While one path speaks
+// for a silent plane no other is asked.
+func (pl *plane) scheduleDown(now int64) {
 	switch {
-	case !s.linkUp || s.down == t.cfg.PathsPerPlane:
-		return Down
-	case s.notActive < t.cfg.PathsPerPlane:
-		return Active
+	case pl.down == 0 || !pl.linkUp || (pl.silent && pl.probing != 0):
+		pl.downAt = never
+	case pl.downAt == never || pl.downAt <= now:
+		pl.downAt = now + pl.downBackoff
 	}
-	best := Down
-	for id := range t.cfg.PathsPerPlane {
-		best = min(best, t.Path(pl, id).State)
-	}
-	if best == Probing {
-		return Down // answers are being counted, no data yet
-	}
-	return best
 }
 
-// schedule finds when the plane's next probe is due. It runs only when a path's
-// health changes.
-func (t *Table) schedule(pl int) {
-	s := &t.planes[pl]
-	s.probeDue = math.MaxInt64
-	if !s.linkUp {
-		return
+// PlaneState returns the best state of a plane's paths, but Down rather than
+// Probing: until a second answer no packet may take the plane.
+func (t *Table) PlaneState(plane int) State {
+	pl := &t.planes[plane]
+	switch {
+	case pl.active != 0:
+		return Active
+	case pl.suspect != 0:
+		return Suspect
+	default:
+		return Down
 	}
-	if s.silent {
-		s.probeDue = s.probeAt
-		return
-	}
-	if s.notActive == 0 {
-		return
-	}
-	for id := range t.cfg.PathsPerPlane {
-		if p := t.Path(pl, id); p.probeAt != 0 {
-			s.probeDue = min(s.probeDue, p.probeAt)
+}
+
+// UsablePlanes returns the mask of planes that are not Down.
+func (t *Table) UsablePlanes() uint8 {
+	var m uint8
+	for i := range t.cfg.Planes {
+		if t.PlaneState(i) != Down {
+			m |= 1 << i
 		}
 	}
+	return m
 }
 
-// ProbeDeadline is when NextProbe has something, or very late.
+// ProbeDeadline returns when NextProbe has the next probe, the largest int64
+// for never.
 func (t *Table) ProbeDeadline() int64 {
-	at := int64(math.MaxInt64)
-	for pl := range t.cfg.Planes {
-		at = min(at, t.planes[pl].probeDue)
+	at := int64(never)
+	for i := range t.cfg.Planes {
+		at = min(at, t.planes[i].probeAt, t.planes[i].downAt)
 	}
 	return at
 }
 
-// NextProbe returns a path whose probe is due; call it until it has none.
-func (t *Table) NextProbe(now int64) (pl, id int, ok bool) {
-	for pl := range t.cfg.Planes {
-		s := &t.planes[pl]
-		if s.probeDue > now {
-			continue
-		}
-		if s.silent {
-			s.nextProbe = (s.nextProbe + 1) % t.cfg.PathsPerPlane
-			s.probeAt = now + s.probePause
-			s.probePause = min(2*s.probePause, probeMaxNanos)
-			t.schedule(pl)
-			return pl, s.nextProbe, true
-		}
-		for id := range t.cfg.PathsPerPlane {
-			if p := t.Path(pl, id); p.probeAt != 0 && p.probeAt <= now {
-				t.probed(now, p)
-				return pl, id, true
+// NextProbe returns a path to be probed now, and counts the probe as sent. Call
+// it until ok is false. Suspect and Probing paths are asked once per RTO, the
+// Down paths of a plane in turn, one at a time, with growing pauses.
+func (t *Table) NextProbe(now int64) (plane, id int, ok bool) {
+	for i := range t.cfg.Planes {
+		pl := &t.planes[i]
+		if pl.probeAt <= now {
+			if id := t.nextSuspect(now, i); id >= 0 {
+				return i, id, true
 			}
 		}
-		t.schedule(pl)
+		if pl.downAt <= now {
+			pl.downLast = int8(after(pl.down, int(pl.downLast)))
+			pl.scheduleDown(now)
+			pl.downBackoff = min(2*pl.downBackoff, downMaxNanos)
+			return i, int(pl.downLast), true
+		}
 	}
 	return 0, 0, false
 }
 
-// probed notes that a probe goes out and when the next one will.
-func (t *Table) probed(now int64, p *Path) {
-	switch p.State {
-	case Suspect:
-		p.probeAt = now + p.probePause
-		t.countSilence(now, p)
-	case Probing:
-		p.silent++
-		p.probeAt = now + p.probePause
-		if p.silent > suspectLimit {
-			t.takeDown(now, p)
+// nextSuspect returns a Suspect or Probing path whose probe is due, or -1, and
+// sends down those that left too many unanswered.
+func (t *Table) nextSuspect(now int64, plane int) int {
+	pl := &t.planes[plane]
+	pause := t.RTO(plane)
+	found := -1
+	pl.probeAt = never
+	for m := pl.suspect | pl.probing; m != 0; m &= m - 1 {
+		p := t.Path(plane, bits.TrailingZeros64(m))
+		if p.probeAt <= now && found < 0 {
+			limit := t.cfg.SuspectLimit
+			if p.State == Probing {
+				limit = probingLimit
+			}
+			if int(p.probes) >= limit {
+				pl.enter(p, Down)
+				pl.silent = pl.silent || pl.active|pl.suspect|pl.probing == 0
+				pl.scheduleDown(now)
+				continue
+			}
+			p.probes++
+			p.probeAt = now + pause
+			found = int(p.ID)
 		}
-	default:
-		p.probePause = min(2*p.probePause, probeMaxNanos)
-		p.probeAt = now + p.probePause
+		pl.probeAt = min(pl.probeAt, p.probeAt)
 	}
-	t.schedule(int(p.Plane))
+	return found
 }
