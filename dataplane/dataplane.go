@@ -65,7 +65,7 @@ func (d *Dataplane) open() error {
 			return err
 		}
 	}
-	if d.arena, err = umem.NewArena(umem.Config{FrameBytes: cfg.ArenaFrameBytes, SlabBytes: cfg.ArenaSlabBytes, NoSlabs: cfg.ArenaSlabBytes == 0}); err != nil {
+	if d.arena, err = umem.NewArena(umem.Config{FrameBytes: cfg.ArenaFrameBytes, SlabBytes: cfg.ArenaSlabBytes}); err != nil {
 		return err
 	}
 	d.log.Info("arena populated", "frames", d.arena.FrameCount(), "kernel_bytes", d.arena.KernelBytes(len(links)))

@@ -28,9 +28,11 @@ var mayImport = map[string][]string{
 	"bpf":                 {},
 	"dataplane/queue":     {"rings"},
 	"dataplane/port":      {"umem", "rings", "bpf", "dataplane/wire"},
+	"dataplane/frame":     {"dataplane/wire"},
+	"dataplane/neighbor":  {"dataplane/frame", "dataplane/wire"},
 	"dataplane": {
 		"dataplane/wire", "congestion", "pathsel", "dataplane/transport", "umem", "rings", "bpf",
-		"dataplane/queue", "dataplane/port",
+		"dataplane/queue", "dataplane/port", "dataplane/frame", "dataplane/neighbor",
 	},
 	"ctrl/msg":      {"dataplane/queue"},
 	"ctrl":          {"umem", "rings", "dataplane/queue", "dataplane", "ctrl/msg"},

@@ -1,6 +1,7 @@
 package xdp
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -40,6 +41,9 @@ func (opener) checkCapabilities() error {
 // needs CAP_NET_RAW.
 func (opener) socket() (fd int, err error) {
 	fd, err = unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	if errors.Is(err, unix.EAFNOSUPPORT) {
+		return -1, fmt.Errorf("open AF_XDP socket: the kernel has none (CONFIG_XDP_SOCKETS): %w", err)
+	}
 	if err != nil {
 		return -1, fmt.Errorf("open AF_XDP socket: %w", err)
 	}
