@@ -21,7 +21,7 @@ type appProcess struct {
 }
 
 // startApp starts an application and gives it its instructions.
-func startApp(s *spawner, o *Options, spec *appSpec) (*appProcess, error) {
+func startApp(start starter, o *Options, spec *appSpec) (*appProcess, error) {
 	inRead, inWrite, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func startApp(s *spawner, o *Options, spec *appSpec) (*appProcess, error) {
 	}
 	command := exec.Command(o.Executable, appCommand)
 	command.Stdin, command.Stdout, command.Stderr = inRead, outWrite, o.Log
-	p, err := newProcess(s, spec.Role, command)
+	p, err := newProcess(start, spec.Role, command)
 	err = errors.Join(err, inRead.Close(), outWrite.Close()) // the child has its own
 	if err != nil {
 		return nil, errors.Join(err, inWrite.Close(), outRead.Close())

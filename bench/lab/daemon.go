@@ -22,9 +22,8 @@ const (
 
 // daemonSpec is what the daemons of the two hosts differ in.
 type daemonSpec struct {
-	host       string   // names files and log lines
-	interfaces []string // one per plane
-	cpu        int      // of the worker; -1: not pinned
+	host string // names files and log lines
+	cpu  int    // of the worker; -1: not pinned
 }
 
 // daemon is a running metaroced run and a session with it for its status.
@@ -49,7 +48,7 @@ func (o *Options) configuration(spec daemonSpec, socket string) string {
 	if link == 0 {
 		link = unlimitedLinkBits
 	}
-	for _, name := range spec.interfaces {
+	for _, name := range o.interfaces() {
 		line("[[plane]]")
 		line("interface = %q", name)
 		line("link_speed = \"%db/s\"", link)
@@ -62,9 +61,9 @@ func (o *Options) configuration(spec daemonSpec, socket string) string {
 	return b.String()
 }
 
-// startDaemon starts a daemon in the spawner's namespace and waits until it says
+// startDaemon starts a daemon in its host's namespace and waits until it says
 // that it is ready.
-func startDaemon(ctx context.Context, s *spawner, o *Options, spec daemonSpec, dir string) (*daemon, error) {
+func startDaemon(ctx context.Context, start starter, o *Options, spec daemonSpec, dir string) (*daemon, error) {
 	name := "daemon of " + spec.host
 	file := filepath.Join(dir, spec.host+".toml")
 	d := &daemon{socket: filepath.Join(dir, spec.host+".sock")}
@@ -74,7 +73,7 @@ func startDaemon(ctx context.Context, s *spawner, o *Options, spec daemonSpec, d
 	command := exec.Command(o.Executable, "run", "--config", file)
 	command.Stderr = o.Log
 	var err error
-	if d.process, err = startNotifying(ctx, s, name, command, dir); err != nil {
+	if d.process, err = startNotifying(ctx, start, name, command, dir); err != nil {
 		return nil, err
 	}
 	return d, nil

@@ -6,16 +6,16 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/metaroced/metaroced/bench/fabric"
 )
 
-// Where the two hosts are in the arrays of this package.
+// The writer's and the verifier's host.
 const (
-	hostA = 0 // the writer's
-	hostB = 1 // the verifier's
+	hostA = fabric.HostA
+	hostB = fabric.HostB
 	hosts = 2
 )
-
-var hostNames = [hosts]string{"host-a", "host-b"}
 
 // settleTime is how long after the last operation a daemon counts as idle.
 const settleTime = 3 * time.Second
@@ -46,8 +46,7 @@ type run struct {
 	options *Options
 	clock   clock
 	dir     string // sockets and configurations
-	network *network
-	hosts   [hosts]*spawner // threads in the hosts' namespaces
+	fabric  *fabric.Fabric
 	apps    *spawner
 	daemons [hosts]*daemon
 	writer  *appProcess
@@ -67,15 +66,10 @@ func (r *run) setUp(ctx context.Context) (err error) {
 	if r.dir, err = os.MkdirTemp("", "metaroced-lab-"); err != nil {
 		return err
 	}
-	if r.network, err = newNetwork(o); err != nil {
+	if r.fabric, err = openNetwork(o); err != nil {
 		return err
 	}
-	for host := range hosts {
-		if r.hosts[host], err = newSpawner(r.network.namespace(host), -1); err != nil {
-			return err
-		}
-	}
-	if r.apps, err = newSpawner(-1, o.CPUApps); err != nil {
+	if r.apps, err = newSpawner(o.CPUApps); err != nil {
 		return err
 	}
 	return r.startDaemons(ctx)
@@ -86,10 +80,10 @@ func (r *run) startDaemons(ctx context.Context) error {
 	cpus := [hosts]int{r.options.CPUA, r.options.CPUB}
 	var errs [hosts]error
 	done := make(chan struct{})
-	for host := range hosts {
+	for host := range fabric.Host(hosts) {
 		go func() {
-			spec := daemonSpec{host: hostNames[host], interfaces: r.network.interfaces(host), cpu: cpus[host]}
-			r.daemons[host], errs[host] = startDaemon(ctx, r.hosts[host], r.options, spec, r.dir)
+			spec := daemonSpec{host: host.String(), cpu: cpus[host]}
+			r.daemons[host], errs[host] = startDaemon(ctx, r.host(host), r.options, spec, r.dir)
 			done <- struct{}{}
 		}()
 	}
@@ -99,10 +93,10 @@ func (r *run) startDaemons(ctx context.Context) error {
 	return errors.Join(errs[:]...)
 }
 
-func (r *run) appSpec(role string, host int) *appSpec {
+func (r *run) appSpec(role string, host fabric.Host) *appSpec {
 	o := r.options
 	return &appSpec{
-		Role: role, Socket: r.daemons[host].socket, Peers: r.network.addresses(hostB),
+		Role: role, Socket: r.daemons[host].socket, Peers: o.addresses(hostB),
 		Seed: o.Seed, Size: o.Size, Depth: o.Depth, Duration: o.Duration,
 	}
 }
@@ -110,13 +104,13 @@ func (r *run) appSpec(role string, host int) *appSpec {
 // job runs the applications and fills the result.
 func (r *run) job(ctx context.Context) (err error) {
 	o := r.options
-	if r.verify, err = startApp(r.apps, o, r.appSpec(roleVerifier, hostB)); err != nil {
+	if r.verify, err = startApp(r.apps.start, o, r.appSpec(roleVerifier, hostB)); err != nil {
 		return err
 	}
 	if _, err = r.verify.wait(ctx, kindReady, nil); err != nil {
 		return err
 	}
-	if r.writer, err = startApp(r.apps, o, r.appSpec(roleWriter, hostA)); err != nil {
+	if r.writer, err = startApp(r.apps.start, o, r.appSpec(roleWriter, hostA)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.Duration+drainLimit+readyLimit)
@@ -194,13 +188,11 @@ func (r *run) conclude(ctx context.Context, w *writerResult, v *verifierResult) 
 		return err
 	}
 	res.addStatus(a, b)
-	counts, err := r.network.counts()
+	counters, err := r.fabric.Counters()
 	if err != nil {
 		return err
 	}
-	res.Switch, res.RateDropped, res.RateMarked = counts.total, counts.rateDropped, counts.rateMarked
-	res.VoidReason = voidReason(counts.impairments)
-	res.Void = res.VoidReason != ""
+	res.addSwitch(counters.Sum(), r.options.impairments())
 	return nil
 }
 
@@ -253,13 +245,11 @@ func (r *run) close() error {
 			errs = append(errs, d.close())
 		}
 	}
-	for _, s := range []*spawner{r.apps, r.hosts[hostA], r.hosts[hostB]} {
-		if s != nil {
-			s.close()
-		}
+	if r.apps != nil {
+		r.apps.close()
 	}
-	if r.network != nil {
-		errs = append(errs, r.network.close())
+	if r.fabric != nil {
+		errs = append(errs, r.fabric.Close())
 	}
 	if r.dir != "" {
 		errs = append(errs, os.RemoveAll(r.dir))

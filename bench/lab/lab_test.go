@@ -21,6 +21,7 @@ var executable = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	executableDir = dir
 	path := filepath.Join(dir, "metaroced")
 	command := exec.Command("go", "build", "-o", path, "github.com/metaroced/metaroced/cmd/metaroced")
 	if text, err := command.CombinedOutput(); err != nil {
@@ -29,10 +30,13 @@ var executable = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
+// executableDir is where it is, "" when no test needed it.
+var executableDir string
+
 func TestMain(m *testing.M) {
 	status := m.Run()
-	if path, err := executable(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path))
+	if executableDir != "" {
+		_ = os.RemoveAll(executableDir) // in the temporary directory; a rest harms nobody
 	}
 	os.Exit(status)
 }

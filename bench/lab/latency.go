@@ -57,15 +57,15 @@ func (r *run) perfLatency(ctx context.Context, name string, flags ...string) (hi
 	o := r.options
 	serverArgs := append([]string{"perf", "server", "--socket", r.daemons[hostB].socket}, flags...)
 	clientArgs := append([]string{
-		"perf", "client", r.network.addresses(hostB)[0].String(), "--socket", r.daemons[hostA].socket,
+		"perf", "client", o.addresses(hostB)[0].String(), "--socket", r.daemons[hostA].socket,
 		"--lat", "--size", fmt.Sprint(latencyBytes), "--duration", o.Duration.String(), "--json",
 	}, flags...)
-	server, err := startNotifying(ctx, r.apps, name, exec.Command(o.Executable, serverArgs...), r.dir)
+	server, err := startNotifying(ctx, r.apps.start, name, exec.Command(o.Executable, serverArgs...), r.dir)
 	if err != nil {
 		return histogram.Micros{}, err
 	}
 	var report perf.Report
-	err = r.measure(ctx, r.apps, "perf client", exec.Command(o.Executable, clientArgs...), &report)
+	err = r.measure(ctx, r.apps.start, "perf client", exec.Command(o.Executable, clientArgs...), &report)
 	if err = errors.Join(err, server.stop()); err != nil {
 		return histogram.Micros{}, err
 	}
@@ -78,22 +78,22 @@ func (r *run) perfLatency(ctx context.Context, name string, flags ...string) (hi
 // udpLatency runs the echo in host-b and the ping in host-a.
 func (r *run) udpLatency(ctx context.Context) (latency histogram.Micros, err error) {
 	o := r.options
-	address := r.network.addresses(hostB)[0].String()
-	echo, err := startNotifying(ctx, r.hosts[hostB], "udp echo", exec.Command(o.Executable, udpCommand, "--echo", address), r.dir)
+	address := o.addresses(hostB)[0].String()
+	echo, err := startNotifying(ctx, r.host(hostB), "udp echo", exec.Command(o.Executable, udpCommand, "--echo", address), r.dir)
 	if err != nil {
 		return latency, err
 	}
 	ping := exec.Command(o.Executable, udpCommand, "--ping", address, "--duration", o.Duration.String())
-	err = r.measure(ctx, r.hosts[hostA], "udp ping", ping, &latency)
+	err = r.measure(ctx, r.host(hostA), "udp ping", ping, &latency)
 	_ = echo.stop() // ends by the signal, as it must
 	return latency, err
 }
 
 // measure runs a command and decodes its output.
-func (r *run) measure(ctx context.Context, s *spawner, name string, command *exec.Cmd, result any) error {
+func (r *run) measure(ctx context.Context, start starter, name string, command *exec.Cmd, result any) error {
 	var out bytes.Buffer
 	command.Stdout, command.Stderr = &out, r.options.Log
-	p, err := newProcess(s, name, command)
+	p, err := newProcess(start, name, command)
 	if err != nil {
 		return err
 	}

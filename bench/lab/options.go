@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/metaroced/metaroced/bench/fabric"
 )
 
 // Limits of a job.
@@ -33,6 +35,14 @@ const (
 	FailLinkDown FailMode = "link-down"
 )
 
+// mode returns the fabric's name of it.
+func (m FailMode) mode() fabric.FailMode {
+	if m == FailLinkDown {
+		return fabric.LinkDown
+	}
+	return fabric.Silent
+}
+
 // PlaneEvent is a moment at which a plane fails or is restored.
 type PlaneEvent struct {
 	Plane int           // counted from 0
@@ -58,7 +68,7 @@ type Options struct {
 	MTU       int
 	PlaneRate int64 // bits per second of each plane and direction; 0: unlimited
 
-	Seed uint64        // of pattern and impairments
+	Seed uint64        // of the byte pattern
 	Idle time.Duration // measure the daemons' CPU time over this long after the job; 0: not
 
 	CPUA, CPUB, CPUApps int // where workers and applications run; -1: anywhere
@@ -99,8 +109,8 @@ func (o *Options) Validate() error {
 	if o.Duration <= 0 || o.Duration > MaxDuration {
 		return fmt.Errorf("--duration %v is outside 0 to %v", o.Duration, MaxDuration)
 	}
-	if o.PlaneRate < 0 {
-		return fmt.Errorf("--plane-rate %d is below 0", o.PlaneRate)
+	if o.PlaneRate != 0 && (o.PlaneRate < fabric.MinRate || o.PlaneRate > fabric.MaxRate) {
+		return fmt.Errorf("--plane-rate %d b/s is neither 0 (unlimited) nor within %d to %d", o.PlaneRate, fabric.MinRate, int64(fabric.MaxRate))
 	}
 	if o.FailMode != FailSilent && o.FailMode != FailLinkDown {
 		return fmt.Errorf("--fail-mode %q is not one of %s, %s", o.FailMode, FailSilent, FailLinkDown)

@@ -21,9 +21,12 @@ const (
 	readyLimit = 15 * time.Second // from start to READY; a daemon registers its arena meanwhile
 )
 
-// spawner starts processes from one thread that stays as long as they may live.
-// The kernel sends the parent-death signal when the forking thread ends, not the
-// process, and a child inherits the namespace and the CPUs of that thread.
+// starter starts a command on a thread that stays as long as the process may live:
+// the kernel sends the parent-death signal when the forking thread ends. Where it
+// starts the command (namespace, CPUs) is the starter's affair.
+type starter func(*exec.Cmd) error
+
+// spawner is a starter whose children run where its thread may: on one CPU.
 type spawner struct {
 	requests chan spawnRequest
 	done     chan struct{}
@@ -34,26 +37,30 @@ type spawnRequest struct {
 	answer  chan error
 }
 
-// newSpawner starts the thread. netns is a network namespace for it to enter, -1
-// for the current one; cpu is where it and its children run, -1 for anywhere.
-func newSpawner(netns, cpu int) (*spawner, error) {
+// newSpawner starts the thread. cpu is where it and its children run, -1 for
+// anywhere.
+func newSpawner(cpu int) (*spawner, error) {
 	s := &spawner{requests: make(chan spawnRequest), done: make(chan struct{})}
 	ready := make(chan error)
-	go s.run(netns, cpu, ready)
+	go s.run(cpu, ready)
 	if err := <-ready; err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *spawner) run(netns, cpu int, ready chan<- error) {
+func (s *spawner) run(cpu int, ready chan<- error) {
 	defer close(s.done)
-	// Never unlocked: the thread's namespace and CPUs are not those of others, and
-	// Go ends a thread whose goroutine returns while locked.
+	// Never unlocked: the thread's CPUs are not those of others, and Go ends a
+	// thread whose goroutine returns while locked.
 	runtime.LockOSThread()
-	if err := enter(netns, cpu); err != nil {
-		ready <- err
-		return
+	if cpu >= 0 {
+		var set unix.CPUSet
+		set.Set(cpu)
+		if err := unix.SchedSetaffinity(0, &set); err != nil {
+			ready <- fmt.Errorf("run on CPU %d: %w", cpu, err)
+			return
+		}
 	}
 	ready <- nil
 	for r := range s.requests {
@@ -61,28 +68,8 @@ func (s *spawner) run(netns, cpu int, ready chan<- error) {
 	}
 }
 
-func enter(netns, cpu int) error {
-	if netns >= 0 {
-		if err := unix.Setns(netns, unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("enter the host's network namespace: %w", err)
-		}
-	}
-	if cpu >= 0 {
-		var set unix.CPUSet
-		set.Set(cpu)
-		if err := unix.SchedSetaffinity(0, &set); err != nil {
-			return fmt.Errorf("run on CPU %d: %w", cpu, err)
-		}
-	}
-	return nil
-}
-
-// start starts a command; it is killed when this process dies.
+// start is a starter.
 func (s *spawner) start(command *exec.Cmd) error {
-	command.SysProcAttr = &syscall.SysProcAttr{
-		Pdeathsig: unix.SIGKILL,
-		Setpgid:   true, // an interrupt from the terminal is the lab's to handle
-	}
 	answer := make(chan error)
 	s.requests <- spawnRequest{command, answer}
 	return <-answer
@@ -102,9 +89,13 @@ type process struct {
 	err     error
 }
 
-// newProcess starts command and watches it.
-func newProcess(s *spawner, name string, command *exec.Cmd) (*process, error) {
-	if err := s.start(command); err != nil {
+// newProcess starts command and watches it. It is killed when this process dies.
+func newProcess(start starter, name string, command *exec.Cmd) (*process, error) {
+	command.SysProcAttr = &syscall.SysProcAttr{
+		Pdeathsig: unix.SIGKILL,
+		Setpgid:   true, // an interrupt from the terminal is the lab's to handle
+	}
+	if err := start(command); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	p := &process{name: name, command: command, exited: make(chan struct{})}
@@ -151,7 +142,7 @@ func (p *process) waitOrKill() error {
 
 // startNotifying starts a command that tells systemd when it is ready, and waits
 // until it does. The socket for that is made in dir.
-func startNotifying(ctx context.Context, s *spawner, name string, command *exec.Cmd, dir string) (*process, error) {
+func startNotifying(ctx context.Context, start starter, name string, command *exec.Cmd, dir string) (*process, error) {
 	path := filepath.Join(dir, strings.ReplaceAll(name, " ", "-")+".notify")
 	notify, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
@@ -159,7 +150,7 @@ func startNotifying(ctx context.Context, s *spawner, name string, command *exec.
 	}
 	defer notify.Close()
 	command.Env = append(os.Environ(), "NOTIFY_SOCKET="+path)
-	p, err := newProcess(s, name, command)
+	p, err := newProcess(start, name, command)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 
 func newTestSpawner(t *testing.T, cpu int) *spawner {
 	t.Helper()
-	s, err := newSpawner(-1, cpu)
+	s, err := newSpawner(cpu)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestChildrenInheritTheSpawnersCPU(t *testing.T) {
 	var out strings.Builder
 	command := exec.Command("grep", "Cpus_allowed_list", "/proc/self/status")
 	command.Stdout = &out
-	p, err := newProcess(s, "grep", command)
+	p, err := newProcess(s.start, "grep", command)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,17 +40,17 @@ func TestChildrenInheritTheSpawnersCPU(t *testing.T) {
 		t.Errorf("a child may run on %q, want %d", out.String(), cpu)
 	}
 	var ours unix.CPUSet
-	if err := unix.SchedGetaffinity(os.Getpid(), &ours); err != nil || ours.Count() < min(2, runtime.NumCPU()) {
-		t.Errorf("the test process itself is confined to %d CPUs (%v)", ours.Count(), err)
+	if err := unix.SchedGetaffinity(0, &ours); err != nil || ours.Count() < min(2, runtime.NumCPU()) {
+		t.Errorf("a thread of our own is confined to %d CPUs (%v)", ours.Count(), err)
 	}
 }
 
 func TestSpawnerReportsWhatItCannotDo(t *testing.T) {
-	if _, err := newSpawner(-1, 8191); err == nil || !strings.Contains(err.Error(), "CPU 8191") {
+	if _, err := newSpawner(8191); err == nil || !strings.Contains(err.Error(), "CPU 8191") {
 		t.Errorf("a CPU that does not exist: %v", err)
 	}
 	s := newTestSpawner(t, -1)
-	if _, err := newProcess(s, "nothing", exec.Command("/nonexistent")); err == nil || !strings.Contains(err.Error(), "start nothing") {
+	if _, err := newProcess(s.start, "nothing", exec.Command("/nonexistent")); err == nil || !strings.Contains(err.Error(), "start nothing") {
 		t.Errorf("a program that does not exist: %v", err)
 	}
 }
@@ -59,14 +59,14 @@ func TestSpawnerReportsWhatItCannotDo(t *testing.T) {
 // left by itself is reported as what it was.
 func TestStop(t *testing.T) {
 	s := newTestSpawner(t, -1)
-	p, err := newProcess(s, "sleeper", exec.Command("sleep", "1000"))
+	p, err := newProcess(s.start, "sleeper", exec.Command("sleep", "1000"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := p.stop(); err == nil || !strings.Contains(err.Error(), "sleeper: signal: terminated") {
 		t.Errorf("stopped by the signal: %v", err)
 	}
-	p, err = newProcess(s, "quitter", exec.Command("true"))
+	p, err = newProcess(s.start, "quitter", exec.Command("true"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,13 +79,13 @@ func TestStop(t *testing.T) {
 func TestReadiness(t *testing.T) {
 	s := newTestSpawner(t, -1)
 	ctx := context.Background()
-	if _, err := startNotifying(ctx, s, "the mute", exec.Command("false"), t.TempDir()); err == nil ||
+	if _, err := startNotifying(ctx, s.start, "the mute", exec.Command("false"), t.TempDir()); err == nil ||
 		!strings.Contains(err.Error(), "the mute ended: exit status 1") {
 		t.Errorf("a process that ends instead: %v", err)
 	}
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := startNotifying(cancelled, s, "the slow", exec.Command("sleep", "1000"), t.TempDir()); err == nil ||
+	if _, err := startNotifying(cancelled, s.start, "the slow", exec.Command("sleep", "1000"), t.TempDir()); err == nil ||
 		!strings.Contains(err.Error(), "the slow is not ready") {
 		t.Errorf("a process that never is: %v", err)
 	}
@@ -114,7 +114,7 @@ func TestDaemonConfigurationIsValid(t *testing.T) {
 	for _, rate := range []int64{0, 2_500_000_000} {
 		o.PlaneRate = rate
 		path := filepath.Join(t.TempDir(), "lab.toml")
-		spec := daemonSpec{host: "host-a", interfaces: []string{"p0", "p1"}, cpu: 1}
+		spec := daemonSpec{host: "host-a", cpu: 1}
 		if err := os.WriteFile(path, []byte(o.configuration(spec, "/tmp/lab.sock")), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func TestDaemonConfigurationIsValid(t *testing.T) {
 			want = unlimitedLinkBits
 		}
 		d := c.Dataplane
-		if len(d.Planes) != 2 || d.Planes[1].Interface != "p1" || d.Planes[1].LinkBitsPerSec != want || d.WorkerCPU != 1 ||
+		if len(d.Planes) != 4 || d.Planes[1].Interface != "plane1" || d.Planes[1].LinkBitsPerSec != want || d.WorkerCPU != 1 ||
 			d.Paths != o.Paths || c.Control.Path != "/tmp/lab.sock" || d.RegionBytesPerSession < int64(o.Depth)*o.Size {
 			t.Errorf("%+v", c)
 		}

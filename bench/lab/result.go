@@ -2,7 +2,6 @@ package lab
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/metaroced/metaroced/bench/lab/histogram"
 	"github.com/metaroced/metaroced/dataplane"
@@ -36,6 +35,7 @@ type Result struct {
 	VoidReason      string   `json:"void_reason"`  // how it differed
 	FirstError      string   `json:"first_error"`  // text of the first error or wrong byte, for people
 	RateDropped     uint64   `json:"rate_dropped"` // dropped by --plane-rate or a failed plane, not by --loss
+	Overflowed      uint64   `json:"overflowed"`   // frames that found a veth's receive ring full
 	RateMarked      uint64   `json:"rate_marked"`  // marked by --plane-rate, not by --mark
 }
 
@@ -117,40 +117,4 @@ func (r *Result) addStatus(a, b *dataplane.Status) {
 			r.Duplicates += c.Duplicates
 		}
 	}
-}
-
-// impairment is one kind of damage as asked for and as it happened.
-type impairment struct {
-	name  string
-	asked float64 // chance per packet
-	hit   uint64  // packets that met it
-	met   uint64  // packets that could have
-}
-
-// The observed share of an impairment may differ from the asked one by a tenth of
-// it, plus what chance alone makes likely: four standard deviations, so that one
-// run in 16,000 is called void wrongly.
-const (
-	voidTolerance  = 0.10
-	voidDeviations = 4
-)
-
-// voidReason compares what the switch did with what it was asked, "" when it did
-// it.
-func voidReason(impairments []impairment) string {
-	for _, i := range impairments {
-		if i.met == 0 {
-			if i.asked > 0 {
-				return fmt.Sprintf("no packet could meet %s", i.name)
-			}
-			continue
-		}
-		observed := float64(i.hit) / float64(i.met)
-		chance := math.Sqrt(i.asked * (1 - i.asked) / float64(i.met))
-		if math.Abs(observed-i.asked) > voidTolerance*i.asked+voidDeviations*chance {
-			return fmt.Sprintf("%s of %.4g%% was asked, %.4g%% observed (%d of %d packets)",
-				i.name, i.asked*100, observed*100, i.hit, i.met)
-		}
-	}
-	return ""
 }

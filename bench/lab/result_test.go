@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/metaroced/metaroced/bench/fabric"
 	"github.com/metaroced/metaroced/dataplane"
 )
 
@@ -24,7 +25,7 @@ func TestJSONHasTheFieldsThatStay(t *testing.T) {
 	for path, want := range map[string]string{
 		"": "goodput_gbps operations bytes mismatched_bytes errors retransmissions retransmissions_timer duplicates " +
 			"latency_us planes paths switch frames_leaked setup_ms cpu_seconds timeline " +
-			"recovery_ms idle_cpu_fraction duration_ms seed void void_reason first_error rate_dropped rate_marked",
+			"recovery_ms idle_cpu_fraction duration_ms seed void void_reason first_error rate_dropped rate_marked overflowed",
 		"latency_us":  "p50 p99 p999 max",
 		"planes":      "name mode tx_bytes rx_bytes state",
 		"paths":       "plane id state srtt_us ce_fraction loss_fraction tx_packets retransmissions",
@@ -105,26 +106,20 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-func TestVoid(t *testing.T) {
-	for name, c := range map[string]struct {
-		impairment impairment
-		void       bool
-	}{
-		"exact":                      {impairment{"loss", 0.01, 1000, 100000}, false},
-		"10 % more":                  {impairment{"loss", 0.01, 11000, 1000000}, false},
-		"20 % more":                  {impairment{"loss", 0.01, 12000, 1000000}, true},
-		"20 % fewer":                 {impairment{"loss", 0.01, 8000, 1000000}, true},
-		"few packets":                {impairment{"loss", 0.01, 3, 100}, false},
-		"none asked, none seen":      {impairment{"loss", 0, 0, 100000}, false},
-		"none asked, one seen":       {impairment{"loss", 0, 1, 100000}, true},
-		"asked, nothing met":         {impairment{"loss", 0.01, 0, 0}, true},
-		"none asked, nothing met":    {impairment{"loss", 0, 0, 0}, false},
-		"asked, never happened":      {impairment{"loss", 0.01, 0, 100000}, true},
-		"all of them asked and seen": {impairment{"loss", 1, 500, 500}, false},
-	} {
-		if got := voidReason([]impairment{c.impairment}); (got != "") != c.void {
-			t.Errorf("%s: %q", name, got)
-		}
+func TestSwitchThatDidSomethingElseVoidsTheRun(t *testing.T) {
+	counted := fabric.PortCounters{
+		Packets: 100_000, Forwarded: 97_990, Dropped: 1000, RateDropped: 1000, BlackHoled: 10, RateMarked: 7, Overflowed: 5,
+	}
+	asked := fabric.Impairments{Drop: fabric.Chance{Probability: 0.01}}
+	var r Result
+	r.addSwitch(counted, asked)
+	if r.Void || r.Switch.Dropped != 1000 || r.Switch.Forwarded != 97_990 || r.RateDropped != 1010 || r.RateMarked != 7 || r.Overflowed != 5 {
+		t.Errorf("%+v", r)
+	}
+	counted.Dropped = 2000
+	r.addSwitch(counted, asked)
+	if !r.Void || !strings.Contains(r.VoidReason, "drop of 1% was asked") {
+		t.Errorf("%+v", r)
 	}
 }
 
@@ -152,7 +147,7 @@ func TestOptions(t *testing.T) {
 		"more than 4294967296 bytes of memory":                  func(o *Options) { o.Size, o.Depth = 1<<30, 5 },
 		"--duration 0s":                                         func(o *Options) { o.Duration = 0 },
 		"--duration 1h0m0s":                                     func(o *Options) { o.Duration = time.Hour },
-		"--plane-rate -1":                                       func(o *Options) { o.PlaneRate = -1 },
+		"--plane-rate 1000 b/s is neither 0":                    func(o *Options) { o.PlaneRate = 1000 },
 		`--fail-mode "x" is not one of silent`:                  func(o *Options) { o.FailMode = "x" },
 		"--idle -1s":                                            func(o *Options) { o.Idle = -time.Second },
 		"--fail-plane 4@1s: there are planes 0 to 3":            func(o *Options) { o.FailPlanes = []PlaneEvent{{4, time.Second}} },

@@ -106,10 +106,10 @@ func (r *run) apply(e plannedEvent) error {
 	var err error
 	if e.failure {
 		entry.text = fmt.Sprintf("plane %d failed (%s) at %v", e.Plane, r.options.FailMode, e.At)
-		err = r.network.failPlane(e.Plane, r.options.FailMode)
+		err = r.fabric.FailPlane(e.Plane, r.options.FailMode.mode())
 	} else {
 		entry.text = fmt.Sprintf("plane %d restored at %v", e.Plane, e.At)
-		err = r.network.restorePlane(e.Plane, r.options.FailMode)
+		err = r.fabric.RestorePlane(e.Plane)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", entry.text, err)

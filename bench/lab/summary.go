@@ -17,8 +17,9 @@ func (r *Result) WriteSummary(out io.Writer) error {
 	line("retransmissions\t%d, by timer %d; duplicates received %d\n", r.Retransmissions, r.RetransmissionsTimer, r.Duplicates)
 	line("switch\tforwarded %d, dropped %d, marked %d, corrupted %d, duplicated %d, held %d\n", r.Switch.Forwarded,
 		r.Switch.Dropped, r.Switch.Marked, r.Switch.Corrupted, r.Switch.Duplicated, r.Switch.Held)
-	if r.RateDropped+r.RateMarked > 0 {
-		line("switch, beyond that\tdropped %d by rate or failed plane, marked %d by rate\n", r.RateDropped, r.RateMarked)
+	if r.RateDropped+r.RateMarked+r.Overflowed > 0 {
+		line("switch, beyond that\tdropped %d by rate or failed plane, marked %d by rate, %d found a ring full\n",
+			r.RateDropped, r.RateMarked, r.Overflowed)
 	}
 	line("CPU\tdaemon a %.2f s, daemon b %.2f s", r.CPUSeconds.DaemonA, r.CPUSeconds.DaemonB)
 	if gigabytes := float64(r.Bytes) / 1e9; gigabytes > 0 {

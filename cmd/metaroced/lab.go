@@ -37,7 +37,7 @@ func (f *labFlags) register(command *cobra.Command) {
 	flags.IntVar(&o.Depth, "depth", 16, "operations outstanding")
 	flags.DurationVar(&o.Duration, "duration", 5*time.Second, "how long operations are posted")
 	flags.IntVar(&o.MTU, "mtu", 3498, "MTU of the hosts' interfaces")
-	flags.Uint64Var(&o.Seed, "seed", 0, "seed of byte pattern and impairments (0: a random one)")
+	flags.Uint64Var(&o.Seed, "seed", 0, "seed of the byte pattern (0: a random one)")
 	flags.IntVar(&o.CPUA, "cpu-a", 0, "CPU of host-a's worker (-1: not pinned)")
 	flags.IntVar(&o.CPUB, "cpu-b", 1, "CPU of host-b's worker (-1: not pinned)")
 	flags.IntVar(&o.CPUApps, "cpu-apps", 1, "CPU of both applications (-1: any)")

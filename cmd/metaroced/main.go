@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+
+	"github.com/metaroced/metaroced/dataplane"
 )
 
 const (
@@ -49,7 +51,7 @@ func newRoot() *cobra.Command {
 		Short:         "Reliable multipath remote memory over plain Ethernet, on AF_XDP",
 		SilenceErrors: true, // execute prints them once
 		SilenceUsage:  true,
-		Version:       version(),
+		Version:       dataplane.Version(),
 		Args:          usageArgs(cobra.NoArgs),
 		RunE: func(command *cobra.Command, _ []string) error {
 			return command.Help()

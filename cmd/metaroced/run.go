@@ -55,33 +55,49 @@ func runDaemon(ctx context.Context, c *config.Config) error {
 	const workers = 1
 	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), workers+sparePs))
 
-	c.Dataplane.Version = version()
 	plane, err := dataplane.New(c.Dataplane, log)
 	if err != nil {
 		return err
 	}
+	// The dataplane outlives the control socket: sessions end through it. And
+	// without a dataplane there is nothing to serve.
+	planeCtx, stopPlane := context.WithCancel(context.Background())
+	defer stopPlane()
+	serveCtx, stopServing := context.WithCancel(ctx)
+	defer stopServing()
+	ran := make(chan error, 1)
+	go func() {
+		ran <- plane.Run(planeCtx)
+		stopServing()
+	}()
 	server, err := ctrl.NewServer(c.Control, backend{plane}, log)
 	if err != nil {
-		return errors.Join(err, plane.Close())
+		stopPlane()
+		return errors.Join(err, within(stopLimit, ran))
 	}
+	ended := make(chan error, 1)
+	go func() {
+		served := server.Serve(serveCtx)
+		stopPlane()
+		ended <- errors.Join(served, <-ran)
+	}()
 	notify(log, daemon.SdNotifyReady)
-	log.Info("ready", "version", version(), "socket", c.Control.Path, "planes", len(c.Dataplane.Planes))
-	served := server.Serve(ctx)
+	log.Info("ready", "version", dataplane.Version(), "socket", c.Control.Path, "planes", len(c.Dataplane.Planes))
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
 	notify(log, daemon.SdNotifyStopping)
 	log.Info("stopping")
-	return errors.Join(served, stopWithin(stopLimit, func() error {
-		server.Close()
-		return plane.Close()
-	}))
+	return within(stopLimit, ended)
 }
 
-// stopWithin runs stop but does not wait for it longer than the limit: what a
-// process leaves behind then, the kernel takes back when it exits.
-func stopWithin(limit time.Duration, stop func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- stop() }()
+// within returns what comes out of ended, but does not wait for it longer than the
+// limit: what a process leaves behind then, the kernel takes back when it exits.
+func within(limit time.Duration, ended <-chan error) error {
 	select {
-	case err := <-done:
+	case err := <-ended:
 		return err
 	case <-time.After(limit):
 		return fmt.Errorf("did not stop within %v; leaving nevertheless", limit)
