@@ -234,6 +234,9 @@ func TestTwoQueuesOfOneDevice(t *testing.T) {
 		c.Queue = queue
 		ends[queue] = [2]*Port{p.open(t, g, 0, c), p.open(t, g, 1, c)}
 	}
+	if _, err := p.tryOpen(g, 0, Config{Mode: Generic, RxRing: 64, TxRing: 64}); !errors.Is(err, ErrQueueBusy) {
+		t.Errorf("queue opened twice: %v", err)
+	}
 	for queue, pair := range ends {
 		send(t, pair[0], uint32(queue), 12, fixed(300))
 		receive(t, pair[1], 12)
@@ -244,6 +247,9 @@ func TestTwoQueuesOfOneDevice(t *testing.T) {
 	send(t, ends[1][0], 77, 12, fixed(300))
 	receive(t, ends[1][1], 12)
 	checkAccounts(t, ends[1][:]...)
+	if _, err := p.tryOpen(g, 1, Config{Mode: Generic, RxRing: 64, TxRing: 64}); err == nil || !strings.Contains(err.Error(), "one mode") {
+		t.Errorf("generic beside native: %v", err)
+	}
 }
 
 // A sleeper on Fd wakes for packets, and only for them.

@@ -110,6 +110,9 @@ func (g *Group) device(c *Config) (*device, error) {
 		if d.ports[c.Queue] {
 			return nil, fmt.Errorf("queue %d: %w: this daemon has it open; name each queue once", c.Queue, ErrQueueBusy)
 		}
+		if c.Mode == Generic && !d.generic {
+			return nil, fmt.Errorf("queue %d: mode generic, but another queue runs the XDP program in native mode; choose one mode for the whole interface", c.Queue)
+		}
 		return d, nil
 	}
 	d, warning, err := attach(g.opener, link, key, c.Mode, g.config.UDPPort)
