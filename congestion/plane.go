@@ -103,7 +103,7 @@ func (p *Plane) OnSent(now, bytes int64) {
 	p.lastSent = now
 	p.inFlight += bytes
 	p.peak = max(p.peak, p.inFlight)
-	p.pace.due = max(p.pace.due, now) + bytes*p.pace.costPerByte>>costShift
+	p.pace.spend(now, bytes)
 	if p.window < p.cfg.PacketBytes {
 		p.pace.gapEnd = now + mulDiv(p.rtt(), p.cfg.PacketBytes, p.window)
 	}
@@ -123,6 +123,9 @@ func (p *Plane) OnAck(now int64, a Ack) {
 	r.acked += a.Packets
 	r.marked += a.CEPackets
 	if a.SRTT > 0 {
+		if p.srtt == 0 {
+			r.end = min(r.end, now+a.SRTT)
+		}
 		p.srtt = a.SRTT
 	}
 	if a.MinRTT > 0 {
@@ -134,7 +137,7 @@ func (p *Plane) OnAck(now int64, a Ack) {
 	if p.ramping {
 		if r.marked > 0 {
 			p.ramping = false
-		} else if p.window < p.rampCap && p.limiting() {
+		} else if p.window < p.rampCap && p.mayGrow() {
 			p.window = min(p.window+a.Bytes, p.rampCap)
 		}
 	}
@@ -148,7 +151,7 @@ func (p *Plane) OnAck(now int64, a Ack) {
 // samples in a row, each at least an RTT and 64 packets, while marks or delay
 // say that a queue is full; or more than half, whatever they say, since a
 // network may have no marks and a host no delay target. Without marks or delay
-// it does not shrink below the initial window.
+// it does not shrink below one packet.
 func (p *Plane) OnLoss(now, bytes, packets int64) {
 	p.inFlight = max(0, p.inFlight-bytes)
 	p.round.lost += packets
@@ -159,9 +162,10 @@ func (p *Plane) OnLoss(now, bytes, packets int64) {
 
 func (p *Plane) initialWindow() int64 { return p.cfg.InitialPackets * p.cfg.PacketBytes }
 
-// limiting says whether the window, not the application or the pace, limited
-// this round: only then has it proved too small.
-func (p *Plane) limiting() bool { return 2*p.peak >= p.window }
+// mayGrow says whether the window, not the application or the pace, limited
+// this round: only then has it proved too small. Under persistent loss it has
+// proved large enough.
+func (p *Plane) mayGrow() bool { return 2*p.peak >= p.window && p.loss.heavyRun == 0 }
 
 // rtt is the round's length.
 func (p *Plane) rtt() int64 {
@@ -194,7 +198,7 @@ func (p *Plane) endRound(now int64) {
 		seen := max(r.acked, r.marked)
 		p.window -= mulDiv(p.window, r.marked, 2*seen)
 	}
-	if !p.ramping && !delayed && p.limiting() {
+	if !p.ramping && !delayed && p.mayGrow() {
 		step := bytesIn(p.cfg.IncreaseBitsPerSec, rtt)
 		if r.marked > 0 {
 			seen := max(r.acked, r.marked)
@@ -202,7 +206,7 @@ func (p *Plane) endRound(now int64) {
 		}
 		p.window += step
 	}
-	p.judgeLoss(delayed)
+	p.judgeLoss(now, delayed)
 	p.window = min(max(p.window, p.cfg.PacketBytes/minWindowFraction, 1), p.cfg.MaxWindowBytes)
 	*r = round{end: now + rtt}
 	p.peak = p.inFlight
@@ -228,7 +232,7 @@ func (p *Plane) decreaseForDelay() bool {
 
 // judgeLoss adds the round to the loss sample, and judges it once it is large
 // enough.
-func (p *Plane) judgeLoss(delayed bool) {
+func (p *Plane) judgeLoss(now int64, delayed bool) {
 	s := &p.loss
 	s.acked += p.round.acked
 	s.lost += p.round.lost
@@ -247,12 +251,12 @@ func (p *Plane) judgeLoss(delayed bool) {
 		p.ramping = false
 		shrunk := p.window - mulDiv(p.window, fraction, 2*fractionOne)
 		if !s.witnessed {
-			shrunk = max(shrunk, min(p.window, p.initialWindow()))
+			shrunk = max(shrunk, min(p.window, p.cfg.PacketBytes))
 		}
 		p.window = shrunk
 	}
 	s.acked, s.lost, s.witnessed = 0, 0, false
 	if s.average != before {
-		p.setPace()
+		p.setPace(now)
 	}
 }

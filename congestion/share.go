@@ -7,6 +7,8 @@ const costShift = 20
 const (
 	// minPaceBits is the slowest pace, the unit of shares on the wire.
 	minPaceBits = 10_000
+	// maxPaceBits bounds shares, so that the arithmetic cannot overflow.
+	maxPaceBits = 10_000_000_000_000
 	// A share lives shareRTTs round trips or shareGaps packet gaps at its own
 	// rate, whichever is longer: the time in which an acknowledgment must come
 	// if anything is sent and arrives.
@@ -23,8 +25,16 @@ type pacing struct {
 	stale       bool  // expired at least once since the last OnShare
 	costPerByte int64 // nanoseconds << costShift
 	due         int64
+	dueFraction int64 // nanoseconds << costShift, below one nanosecond
 	burst       int64 // nanoseconds
 	gapEnd      int64 // end of the gap that windows under one packet impose
+}
+
+// spend moves the clock by what bytes take.
+func (s *pacing) spend(now, bytes int64) {
+	cost := bytes*s.costPerByte + s.dueFraction
+	s.due = max(s.due, now) + cost>>costShift
+	s.dueFraction = cost & (1<<costShift - 1)
 }
 
 // OnShare takes the receiver's share for this sender, in bits per second on
@@ -36,11 +46,11 @@ func (p *Plane) OnShare(now, bitsPerSec, startAllowancePackets int64) {
 	}
 	s := &p.pace
 	s.allowance = max(1, startAllowancePackets)
+	bitsPerSec = min(max(bitsPerSec, minPaceBits), maxPaceBits)
 	if bitsPerSec != s.share || s.stale {
-		s.share = max(bitsPerSec, minPaceBits)
+		s.share = bitsPerSec
 		s.stale = false
-		p.setPace()
-		s.due = min(s.due, now+s.burst)
+		p.setPace(now)
 		p.updateRampCap()
 	}
 	s.expires = now + p.shareLife()
@@ -70,31 +80,34 @@ func (p *Plane) expireShare(now int64) {
 			break
 		}
 		s.share = max(s.share/2, floor)
-		p.setPace()
+		p.setPace(now)
 		s.expires += p.shareLife()
 	}
-	p.setPace()
+	p.setPace(now)
 	p.updateRampCap()
 }
 
 // setPace computes the pace from the share. The share counts arrivals, so what
-// the network loses is sent on top.
-func (p *Plane) setPace() {
+// the network loses is sent on top. What was sent ahead of the old pace is
+// owed at the new one, as far as the new burst goes.
+func (p *Plane) setPace(now int64) {
 	s := &p.pace
 	if s.share == 0 {
-		s.costPerByte, s.burst = 0, 0
 		return
 	}
+	before := s.costPerByte
 	lost := min(p.loss.average, maxLossCompensation)
 	rate := s.share * fractionOne / (fractionOne - lost)
 	s.costPerByte = (8 * nanosPerSec << costShift) / rate
 	packet := p.cfg.PacketBytes * s.costPerByte >> costShift
+	s.burst = max(p.cfg.BurstNanos, (burstPackets-1)*packet)
 	if s.stale {
 		// Nobody vouches for this pace: no burst above the start allowance.
 		s.burst = (s.allowance - 1) * packet
-		return
 	}
-	s.burst = max(p.cfg.BurstNanos, (burstPackets-1)*packet)
+	if owed := s.due - now; owed > 0 && before > 0 {
+		s.due = now + min(mulDiv(owed, s.costPerByte, before), s.burst)
+	}
 }
 
 // updateRampCap bounds doubling by what the share can use: twice its
