@@ -89,9 +89,6 @@ func configureHost(host Host, planes int) error {
 		if err != nil {
 			return fmt.Errorf("%v: find %s: %w", host, name, err)
 		}
-		if err := setOffloads(name); err != nil {
-			return fmt.Errorf("%v: %w", host, err)
-		}
 		prefix := Address(host, plane)
 		address := &netlink.Addr{IPNet: &net.IPNet{IP: prefix.Addr().AsSlice(), Mask: net.CIDRMask(prefix.Bits(), 32)}}
 		if err := netlink.AddrAdd(link, address); err != nil {
@@ -99,6 +96,11 @@ func configureHost(host Host, planes int) error {
 		}
 		if err := netlink.LinkSetUp(link); err != nil {
 			return fmt.Errorf("%v: bring %s up: %w", host, name, err)
+		}
+		// Only now: a veth that is down does not tell its peer that it can be
+		// redirected to.
+		if err := setOffloads(name); err != nil {
+			return fmt.Errorf("%v: %w", host, err)
 		}
 	}
 	return nil
