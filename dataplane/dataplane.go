@@ -192,11 +192,7 @@ func (d *Dataplane) shutdown(done <-chan struct{}) {
 func (d *Dataplane) close() error {
 	var errs []error
 	if w := d.worker; w != nil {
-		for i := range w.planes {
-			if p := w.planes[i].port; p != nil {
-				errs = append(errs, p.Close())
-			}
-		}
+		errs = append(errs, w.closePorts())
 		w.closeDescriptors()
 	}
 	if d.group != nil {

@@ -42,6 +42,28 @@ func (w *worker) planeGone(i int) {
 	w.epoll.remove(p.port.Fd())
 }
 
+// closePorts gives frames and queues back.
+func (w *worker) closePorts() error {
+	var errs []error
+	for i := range w.planes {
+		p := &w.planes[i]
+		if p.port == nil {
+			continue
+		}
+		p.port.FreeTx(p.tx[:p.spare])
+		for k := range p.parked {
+			p.port.FreeTx([]port.Desc{p.parked[k].desc})
+		}
+		p.spare, p.parked = 0, nil
+		errs = append(errs, p.port.Close())
+		p.port.Stats(&p.stats)
+		if n := p.stats.FramesLeaked; n > 0 {
+			w.log.Error("frames leaked", "plane", p.name, "frames", n)
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // closeDescriptors gives back what the worker sleeps on.
 func (w *worker) closeDescriptors() {
 	for _, fd := range []int{w.epoll.fd, w.wakeFD} {

@@ -40,6 +40,8 @@ type plane struct {
 	gone        bool
 	kick        bool // something was sent since the last kick
 	parked      []parked
+	tx          [txBatch]port.Desc // frames to write the next packets into
+	spare       int                // how many of tx there are
 	errors      uint64
 	stats       port.Stats
 }
@@ -78,9 +80,9 @@ type worker struct {
 	broken    []*appQueue // must end
 	resting   []*appQueue // wakes are ignored for a while
 	dirty     []*appQueue // with completions to publish
-	rx, tx    [rxBatch]port.Desc
-	held      int // descriptors of rx or tx a fault must give back
-	txHeld    bool
+	rx        [rxBatch]port.Desc
+	out       [txBatch]port.Desc
+	held      int // descriptors of rx that a fault must give back
 	heldPlane int
 	work      transport.Work
 	event     transport.Event
@@ -189,7 +191,7 @@ func (w *worker) receive(i int) int {
 	if n == 0 {
 		return 0
 	}
-	w.held, w.heldPlane, w.txHeld = n, i, false
+	w.held, w.heldPlane = n, i
 	for k := range n {
 		d := &w.rx[k]
 		if !frame.Parse(w.arena[d.Addr:d.Addr+uint64(d.Len)], w.cfg.UDPPort, &w.received) {
@@ -203,7 +205,8 @@ func (w *worker) receive(i int) int {
 	return n
 }
 
-// transmit moves what the engine wants to send on a plane into its port.
+// transmit moves what the engine wants to send on a plane into its port. Frames
+// that were allocated and not needed stay with the plane for the next turn.
 func (w *worker) transmit(i int) int {
 	p := &w.planes[i]
 	if p.gone {
@@ -212,15 +215,17 @@ func (w *worker) transmit(i int) int {
 	if len(p.parked) > 0 {
 		w.unpark(i)
 	}
-	n := p.port.AllocTx(w.tx[:])
-	if n == 0 {
+	if !w.engine.Pending(i) {
 		w.kick(i)
 		return 0
 	}
-	w.held, w.heldPlane, w.txHeld = n, i, true
+	if p.spare < txBatch {
+		p.spare += p.port.AllocTx(p.tx[p.spare:])
+	}
+	w.heldPlane = i
 	ready := 0
-	for ready < n {
-		d := w.tx[ready]
+	for ready < p.spare {
+		d := p.tx[ready]
 		buf := w.arena[d.Addr : d.Addr+uint64(d.Len)]
 		bytes := w.engine.Transmit(w.now, i, buf[p.headerBytes:], &w.txMeta)
 		if bytes == 0 {
@@ -229,18 +234,16 @@ func (w *worker) transmit(i int) int {
 		t := w.template(i, &w.txMeta)
 		if t == nil {
 			w.park(i, d, bytes)
-			n-- // the frame is kept: the last one takes its place
-			w.tx[ready] = w.tx[n]
-			w.held = n
+			p.spare-- // the frame is kept: the last one takes its place
+			p.tx[ready] = p.tx[p.spare]
 			continue
 		}
 		t.Put(buf, bytes, w.txMeta.SourcePort, w.txMeta.Class)
-		w.tx[ready].Len = uint32(p.headerBytes + bytes)
+		w.out[ready] = port.Desc{Addr: d.Addr, Len: uint32(p.headerBytes + bytes)}
 		ready++
 	}
-	w.held = 0
-	sent := p.port.Send(w.tx[:ready])
-	p.port.FreeTx(w.tx[sent:n])
+	sent := p.port.Send(w.out[:ready])
+	p.spare = copy(p.tx[:], p.tx[sent:p.spare])
 	p.kick = p.kick || sent > 0
 	w.kick(i)
 	return sent
@@ -350,12 +353,7 @@ func (w *worker) faulted(r any) {
 	}
 	w.counters.Faults++
 	if w.held > 0 {
-		p := w.planes[w.heldPlane].port
-		if w.txHeld {
-			p.FreeTx(w.tx[:w.held])
-		} else {
-			p.Release(w.rx[:w.held])
-		}
+		w.planes[w.heldPlane].port.Release(w.rx[:w.held])
 		w.held = 0
 	}
 	s.fail(fmt.Errorf("a region's memory was taken away (fault at %#x)", err.Addr()))

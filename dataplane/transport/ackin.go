@@ -160,14 +160,15 @@ func (c *Conn) arrivedAtPeer(d wire.DSN, plane, path int, psn wire.PSN) {
 }
 
 // resend queues a DSN whose newest copy is gone: on the path that lost it, or
-// on another plane when it was lost before or its path is in doubt.
-func (c *Conn) resend(d wire.DSN, plane, path int, psn wire.PSN, elsewhere bool) {
+// on another plane when it was lost before or its path is in doubt. It returns
+// whether the DSN was still missing.
+func (c *Conn) resend(d wire.DSN, plane, path int, psn wire.PSN, elsewhere bool) bool {
 	if d < c.log.cumulative {
-		return
+		return false
 	}
 	r := c.log.at(d)
 	if r.state != recordSent || r.psn != psn || int(r.path) != path || int(r.plane) != plane {
-		return // acknowledged, queued, or a newer copy is on its way
+		return false // acknowledged, queued, or a newer copy is on its way
 	}
 	r.state = recordQueued
 	if r.losses < 255 {
@@ -179,6 +180,7 @@ func (c *Conn) resend(d wire.DSN, plane, path int, psn wire.PSN, elsewhere bool)
 	}
 	c.tx[on].resend.push(d)
 	c.ready(on)
+	return true
 }
 
 // popRuns takes resolved runs out of the tail timer's view.

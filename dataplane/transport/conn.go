@@ -44,18 +44,20 @@ type Conn struct {
 	closing    closeState
 	pendingKey pendingKey
 
-	peer       wire.ConnID
-	peerTag    uint32
-	peerNonce  uint64
-	peerAddr   [MaxPlanes]wire.Addr
-	planes     int
-	paths      int
-	maxPayload int
-	requireCRC bool
-	flags      wire.Flags // on every packet of ours
-	dsnWindow  int
-	depth      uint32 // messages per stream and direction
-	streams    int
+	peer         wire.ConnID
+	peerTag      uint32
+	peerNonce    uint64
+	peerAddr     [MaxPlanes]wire.Addr
+	planes       int
+	paths        int
+	maxPayload   int
+	pathInFlight int // F as agreed
+	peerAckDelay int64
+	requireCRC   bool
+	flags        wire.Flags // on every packet of ours
+	dsnWindow    int
+	depth        uint32 // messages per stream and direction
+	streams      int
 
 	table      pathsel.Table
 	tx         []txPlane
@@ -138,9 +140,9 @@ func (c *Conn) open(now int64) {
 		Planes:        c.planes,
 		PathsPerPlane: c.paths,
 		RunPackets:    e.cfg.RunPackets,
-		PathInFlight:  e.cfg.PathInFlight,
+		PathInFlight:  c.pathInFlight,
 		MinRTONanos:   e.cfg.MinRTONanos,
-		AckDelayNanos: e.cfg.AckDelayNanos,
+		AckDelayNanos: c.peerAckDelay,
 	}, e.cfg.Random())
 	c.peerUp = uint8(1<<c.planes - 1)
 	for p := range c.planes {

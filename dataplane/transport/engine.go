@@ -175,6 +175,11 @@ func (e *Engine) Transmit(now int64, plane int, buf []byte, tx *Tx) int {
 	return 0
 }
 
+// Pending says whether Transmit may have something for a plane.
+func (e *Engine) Pending(plane int) bool {
+	return e.ready[plane].len() > 0 || e.replies[plane].len() > 0
+}
+
 // Deadline is the time at which HandleDeadline must be called, or a very large
 // value when nothing waits for time.
 func (e *Engine) Deadline() int64 { return e.deadline.next() }

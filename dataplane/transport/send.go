@@ -62,7 +62,7 @@ func (c *Conn) mayTransmit(now int64, plane int) bool {
 
 // pathOpen says whether a path can take one more packet.
 func (c *Conn) pathOpen(plane, path int) bool {
-	return c.tx[plane].paths[path].span() < c.e.cfg.PathInFlight
+	return c.tx[plane].paths[path].span() < c.pathInFlight
 }
 
 // choose finds the packet to send on a plane: short operations and control,

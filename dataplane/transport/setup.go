@@ -158,8 +158,10 @@ func (c *Conn) agree(now int64, s *wire.Setup) error {
 	c.dsnWindow = min(cfg.DSNWindow, int(s.DSNWindow))
 	c.streams = min(cfg.MaxStreams, int(s.MaxStreams))
 	c.depth = uint32(min(cfg.MessageDepth, int(s.MessageDepth)))
+	c.pathInFlight = min(cfg.PathInFlight, int(s.PathInFlight))
+	c.peerAckDelay = int64(s.AckDelay) * 1000
 	switch {
-	case c.planes < 1 || c.paths < 1 || c.streams < 1 || c.depth < 1 || s.RxPackets < 1:
+	case c.planes < 1 || c.paths < 1 || c.streams < 1 || c.depth < 1 || c.pathInFlight < 1 || s.RxPackets < 1:
 		return errors.New("peer offers no plane, path, stream, message or receive capacity")
 	case c.maxPayload < minPayload:
 		return fmt.Errorf("payload per packet would be %d bytes, at least %d are needed", c.maxPayload, minPayload)
@@ -343,6 +345,7 @@ func (c *Conn) handleRefuse(now int64, body []byte) {
 	if m.Reason == wire.RefuseRetryCookie {
 		if c.setup.cookie == nil {
 			c.setup.cookie = append([]byte(nil), m.Text...)
+			c.setup.try-- // the cookie is good for the address pair it came on
 			c.tryConnect(now)
 		}
 		return

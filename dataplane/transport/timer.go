@@ -132,14 +132,15 @@ func (c *Conn) expireRun(now int64, plane int, f *run) int {
 		p.state = sentLost
 		lost++
 		bytes += int64(p.bytes)
-		c.resend(p.dsn, plane, path, psn, true)
+		if c.resend(p.dsn, plane, path, psn, true) {
+			c.stats.ByTimer++
+			c.e.Counters.RetransmissionTimer++
+		}
 	}
 	if lost == 0 {
 		return 0
 	}
 	s.settle()
-	c.stats.ByTimer += uint64(lost)
-	c.e.Counters.RetransmissionTimer += uint64(lost)
 	t.cc.OnLoss(now, bytes, int64(lost))
 	c.table.OnLost(now, plane, path, lost)
 	if c.table.Path(plane, path).LastHeard < f.sentAt && c.table.OnTimeout(now, plane, path) == pathsel.Down {
