@@ -17,6 +17,9 @@ const (
 	hosts = 2
 )
 
+// directoryPrefix begins the name of the directory of a lab's sockets and files.
+const directoryPrefix = "metaroced-lab-"
+
 // settleTime is how long after the last operation a daemon counts as idle.
 const settleTime = 3 * time.Second
 
@@ -63,7 +66,7 @@ func (r *run) setUp(ctx context.Context) (err error) {
 	if r.clock, err = newClock(); err != nil {
 		return err
 	}
-	if r.dir, err = os.MkdirTemp("", "metaroced-lab-"); err != nil {
+	if r.dir, err = os.MkdirTemp("", directoryPrefix+"*"); err != nil {
 		return err
 	}
 	if r.fabric, err = openNetwork(o); err != nil {

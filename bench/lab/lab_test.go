@@ -12,12 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/metaroced/metaroced/cmd/metaroced/perf"
 	"github.com/metaroced/metaroced/internal/testenv"
 )
 
 // executable builds the command once for all tests.
 var executable = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "metaroced-lab-test-")
+	dir, err := os.MkdirTemp("", "metaroced-lab-binary-")
 	if err != nil {
 		return "", err
 	}
@@ -49,6 +50,7 @@ func privilegedOptions(t *testing.T) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("TMPDIR", t.TempDir()) // for the lab's files, so that what is left of them is seen
 	last := runtime.NumCPU() - 1
 	o := goodOptions()
 	o.Executable, o.Log, o.Seed = path, testLog{t}, 1
@@ -66,7 +68,6 @@ func (l testLog) Write(text []byte) (int, error) {
 
 func runLab(t *testing.T, o Options) *Result {
 	t.Helper()
-	before := namespaceCount(t)
 	r, err := Run(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -80,26 +81,27 @@ func runLab(t *testing.T, o Options) *Result {
 	if len(r.Planes) != o.Planes || len(r.Paths) != o.Planes*o.Paths {
 		t.Errorf("%d planes, %d paths", len(r.Planes), len(r.Paths))
 	}
-	if after := namespaceCount(t); after > before {
-		t.Errorf("%d network namespaces before, %d after", before, after)
-	}
+	checkNothingLeft(t)
 	return r
 }
 
-// namespaceCount counts the network namespaces that processes are in.
-func namespaceCount(t *testing.T) int {
+// checkNothingLeft looks for processes that outlived their lab; the namespaces they
+// would be in go with them (bench/fabric tests that).
+func checkNothingLeft(t *testing.T) {
 	t.Helper()
-	links, err := filepath.Glob("/proc/[0-9]*/ns/net")
-	if err != nil {
-		t.Fatal(err)
+	lists, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil || len(lists) == 0 {
+		t.Fatalf("no lists of children: %v", err)
 	}
-	names := map[string]bool{}
-	for _, link := range links {
-		if name, err := os.Readlink(link); err == nil {
-			names[name] = true
+	for _, list := range lists {
+		if children, err := os.ReadFile(list); err == nil && len(children) > 0 {
+			t.Errorf("processes are left: %s", children)
 		}
 	}
-	return len(names)
+	directories, err := filepath.Glob(filepath.Join(os.TempDir(), directoryPrefix+"*"))
+	if err != nil || len(directories) > 0 {
+		t.Errorf("directories are left: %v, %v", directories, err)
+	}
 }
 
 func TestLabClean(t *testing.T) {
@@ -153,17 +155,52 @@ func TestLabLatency(t *testing.T) {
 	t.Logf("p50: spinning %.1f us, sleeping %.1f us, UDP %.1f us", r.Spinning.P50, r.Sleeping.P50, r.UDP.P50)
 }
 
+// The bandwidth test of metaroced perf between the lab's hosts, all sizes.
+func TestPerfBandwidth(t *testing.T) {
+	o := privilegedOptions(t)
+	ctx := context.Background()
+	r := &run{options: &o}
+	defer func() {
+		if err := r.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := r.setUp(ctx); err != nil {
+		t.Fatal(err)
+	}
+	server := exec.Command(o.Executable, "perf", "server", "--socket", r.daemons[hostB].socket)
+	p, err := startNotifying(ctx, r.apps.start, "perf server", server, r.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report perf.Report
+	command := exec.Command(o.Executable, "perf", "client", o.addresses(hostB)[0].String(),
+		"--socket", r.daemons[hostA].socket, "--iterations", "200", "--depth", "8", "--json")
+	if err := r.measure(ctx, r.apps.start, "perf client", command, &report); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.stop(); err != nil {
+		t.Errorf("server: %v", err)
+	}
+	sizes := perf.Sweep(64, 4<<20)
+	if report.Test != "bandwidth" || report.Depth != 8 || len(report.Results) != len(sizes) {
+		t.Fatalf("%+v", report)
+	}
+	for i, row := range report.Results {
+		if row.Size != sizes[i] || row.Iterations != 200 || row.Gbps <= 0 || row.LatencyUs.P50 <= 0 {
+			t.Errorf("%+v", row)
+		}
+	}
+}
+
 // An interrupt in the middle leaves nothing behind.
 func TestLabInterrupted(t *testing.T) {
 	o := privilegedOptions(t)
-	before := namespaceCount(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	o.Duration = 5 * time.Second
 	time.AfterFunc(1500*time.Millisecond, cancel)
 	if _, err := Run(ctx, o); err == nil || !strings.Contains(err.Error(), "cancel") {
 		t.Errorf("interrupted: %v", err)
 	}
-	if after := namespaceCount(t); after > before {
-		t.Errorf("%d network namespaces before, %d after", before, after)
-	}
+	checkNothingLeft(t)
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"strconv"
 	"text/tabwriter"
 
 	"github.com/metaroced/metaroced/bench/lab/histogram"
@@ -28,7 +29,8 @@ type LatencyResult struct {
 	UDP      histogram.Micros `json:"udp_sleeping_us"`   // the kernel's UDP, both sides sleep
 }
 
-// RunLatency measures LatencyResult on one plane.
+// RunLatency measures LatencyResult on one plane. Each application, and each side of
+// the kernel's UDP, runs on the CPU of its host's worker.
 func RunLatency(ctx context.Context, o Options) (result *LatencyResult, err error) {
 	o.Planes = 1
 	if err := o.Validate(); err != nil {
@@ -39,11 +41,21 @@ func RunLatency(ctx context.Context, o Options) (result *LatencyResult, err erro
 	if err := r.setUp(ctx); err != nil {
 		return nil, err
 	}
-	result = &LatencyResult{}
-	if result.Spinning, err = r.perfLatency(ctx, "perf server"); err != nil {
+	clients, err := newSpawner(o.CPUA)
+	if err != nil {
 		return nil, err
 	}
-	if result.Sleeping, err = r.perfLatency(ctx, "sleeping perf server", "--sleep"); err != nil {
+	defer clients.close()
+	servers, err := newSpawner(o.CPUB)
+	if err != nil {
+		return nil, err
+	}
+	defer servers.close()
+	result = &LatencyResult{}
+	if result.Spinning, err = r.perfLatency(ctx, clients, servers, "perf server"); err != nil {
+		return nil, err
+	}
+	if result.Sleeping, err = r.perfLatency(ctx, clients, servers, "sleeping perf server", "--sleep"); err != nil {
 		return nil, err
 	}
 	if result.UDP, err = r.udpLatency(ctx); err != nil {
@@ -53,19 +65,19 @@ func RunLatency(ctx context.Context, o Options) (result *LatencyResult, err erro
 }
 
 // perfLatency runs metaroced perf server and client --lat.
-func (r *run) perfLatency(ctx context.Context, name string, flags ...string) (histogram.Micros, error) {
+func (r *run) perfLatency(ctx context.Context, clients, servers *spawner, name string, flags ...string) (histogram.Micros, error) {
 	o := r.options
 	serverArgs := append([]string{"perf", "server", "--socket", r.daemons[hostB].socket}, flags...)
 	clientArgs := append([]string{
 		"perf", "client", o.addresses(hostB)[0].String(), "--socket", r.daemons[hostA].socket,
-		"--lat", "--size", fmt.Sprint(latencyBytes), "--duration", o.Duration.String(), "--json",
+		"--lat", "--size", strconv.Itoa(latencyBytes), "--duration", o.Duration.String(), "--json",
 	}, flags...)
-	server, err := startNotifying(ctx, r.apps.start, name, exec.Command(o.Executable, serverArgs...), r.dir)
+	server, err := startNotifying(ctx, servers.start, name, exec.Command(o.Executable, serverArgs...), r.dir)
 	if err != nil {
 		return histogram.Micros{}, err
 	}
 	var report perf.Report
-	err = r.measure(ctx, r.apps.start, "perf client", exec.Command(o.Executable, clientArgs...), &report)
+	err = r.measure(ctx, clients.start, "perf client", exec.Command(o.Executable, clientArgs...), &report)
 	if err = errors.Join(err, server.stop()); err != nil {
 		return histogram.Micros{}, err
 	}
@@ -79,11 +91,12 @@ func (r *run) perfLatency(ctx context.Context, name string, flags ...string) (hi
 func (r *run) udpLatency(ctx context.Context) (latency histogram.Micros, err error) {
 	o := r.options
 	address := o.addresses(hostB)[0].String()
-	echo, err := startNotifying(ctx, r.host(hostB), "udp echo", exec.Command(o.Executable, udpCommand, "--echo", address), r.dir)
+	echo, err := startNotifying(ctx, r.host(hostB), "udp echo", exec.Command(o.Executable, udpCommand,
+		"--echo", address, "--cpu", strconv.Itoa(o.CPUB)), r.dir)
 	if err != nil {
 		return latency, err
 	}
-	ping := exec.Command(o.Executable, udpCommand, "--ping", address, "--duration", o.Duration.String())
+	ping := exec.Command(o.Executable, udpCommand, "--ping", address, "--cpu", strconv.Itoa(o.CPUA), "--duration", o.Duration.String())
 	err = r.measure(ctx, r.host(hostA), "udp ping", ping, &latency)
 	_ = echo.stop() // ends by the signal, as it must
 	return latency, err

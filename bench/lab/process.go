@@ -51,21 +51,30 @@ func newSpawner(cpu int) (*spawner, error) {
 
 func (s *spawner) run(cpu int, ready chan<- error) {
 	defer close(s.done)
-	// Never unlocked: the thread's CPUs are not those of others, and Go ends a
-	// thread whose goroutine returns while locked.
-	runtime.LockOSThread()
-	if cpu >= 0 {
-		var set unix.CPUSet
-		set.Set(cpu)
-		if err := unix.SchedSetaffinity(0, &set); err != nil {
-			ready <- fmt.Errorf("run on CPU %d: %w", cpu, err)
-			return
-		}
+	err := pinThread(cpu)
+	ready <- err
+	if err != nil {
+		return
 	}
-	ready <- nil
 	for r := range s.requests {
 		r.answer <- r.command.Start()
 	}
+}
+
+// pinThread locks the goroutine to its thread and that to a CPU, -1 for any. It is
+// never unlocked: the thread's CPUs are not those of others, and Go ends a thread
+// whose goroutine returns while locked.
+func pinThread(cpu int) error {
+	runtime.LockOSThread()
+	if cpu < 0 {
+		return nil
+	}
+	var set unix.CPUSet
+	set.Set(cpu)
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return fmt.Errorf("run on CPU %d: %w", cpu, err)
+	}
+	return nil
 }
 
 // start is a starter.
@@ -148,12 +157,16 @@ func startNotifying(ctx context.Context, start starter, name string, command *ex
 	if err != nil {
 		return nil, fmt.Errorf("readiness socket of the %s: %w", name, err)
 	}
-	defer notify.Close()
 	command.Env = append(os.Environ(), "NOTIFY_SOCKET="+path)
 	p, err := newProcess(start, name, command)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, notify.Close())
 	}
+	// It may tell more until it exits, which nobody reads.
+	go func() {
+		<-p.exited
+		_ = notify.Close()
+	}()
 	if err := p.waitReady(ctx, notify); err != nil {
 		return nil, errors.Join(err, p.stop())
 	}
@@ -175,7 +188,7 @@ func (p *process) waitReady(ctx context.Context, notify *net.UnixConn) error {
 			}
 		}
 	}()
-	// The caller closes notify, which ends the goroutine in the other cases.
+	// In the other cases the goroutine ends with the process, when notify is closed.
 	select {
 	case err := <-ready:
 		return err

@@ -21,7 +21,11 @@ const udpTimeout = 100 * time.Millisecond
 
 // RunUDPEcho answers every datagram to address, sleeping in the kernel between
 // them, until the process is ended. ready is called when it can be pinged.
-func RunUDPEcho(address netip.Addr, ready func()) error {
+// It runs on the given CPU, -1 for any.
+func RunUDPEcho(address netip.Addr, cpu int, ready func()) error {
+	if err := pinThread(cpu); err != nil {
+		return err
+	}
 	fd, err := udpSocket()
 	if err != nil {
 		return err
@@ -46,9 +50,13 @@ func RunUDPEcho(address netip.Addr, ready func()) error {
 	}
 }
 
-// RunUDPPing measures round trips of size bytes to an echo for a while, sleeping
+// RunUDPPing measures round trips of 64 bytes to an echo for a while, sleeping
 // in the kernel for each answer, and writes their summary to out as JSON.
-func RunUDPPing(address netip.Addr, size int, duration time.Duration, out io.Writer) error {
+// It runs on the given CPU, -1 for any.
+func RunUDPPing(address netip.Addr, cpu int, duration time.Duration, out io.Writer) error {
+	if err := pinThread(cpu); err != nil {
+		return err
+	}
 	fd, err := udpSocket()
 	if err != nil {
 		return err
@@ -62,7 +70,7 @@ func RunUDPPing(address netip.Addr, size int, duration time.Duration, out io.Wri
 		return fmt.Errorf("udp: receive timeout: %w", err)
 	}
 	var latency histogram.Histogram
-	ping, answer := make([]byte, size), make([]byte, size)
+	ping, answer := make([]byte, latencyBytes), make([]byte, latencyBytes)
 	for start := time.Now(); time.Since(start) < duration; {
 		sent := time.Now()
 		if err := unix.Send(fd, ping, 0); err != nil {

@@ -29,6 +29,7 @@ func newLabApp() *cobra.Command {
 func newLabUDP() *cobra.Command {
 	var echo, ping string
 	var duration time.Duration
+	var cpu int
 	command := &cobra.Command{
 		Use:    "lab-udp",
 		Short:  "The kernel's UDP between the lab's hosts, started by the lab",
@@ -42,13 +43,14 @@ func newLabUDP() *cobra.Command {
 			}
 			if echo != "" {
 				log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-				return lab.RunUDPEcho(address, func() { notifyReady(log) })
+				return lab.RunUDPEcho(address, cpu, func() { notifyReady(log) })
 			}
-			return lab.RunUDPPing(address, 64, duration, command.OutOrStdout())
+			return lab.RunUDPPing(address, cpu, duration, command.OutOrStdout())
 		},
 	}
 	command.Flags().StringVar(&echo, "echo", "", "answer datagrams to this address")
 	command.Flags().StringVar(&ping, "ping", "", "measure round trips to this address")
+	command.Flags().IntVar(&cpu, "cpu", -1, "run on this CPU (-1: any)")
 	command.Flags().DurationVar(&duration, "duration", time.Second, "how long to measure")
 	command.MarkFlagsOneRequired("echo", "ping")
 	command.MarkFlagsMutuallyExclusive("echo", "ping")
