@@ -102,6 +102,9 @@ func (t *Table) Links() <-chan LinkChange { return t.links }
 // Resolve returns the frame for packets to a peer. When it is not known, it is
 // asked for, and Generation grows once it is. It does not block.
 func (t *Table) Resolve(plane int, dst wire.Addr) (frame.Template, bool) {
+	if dst.Is4() != t.planes[plane].Addr.Is4() {
+		return frame.Template{}, false // no packet can have both
+	}
 	k := key{plane, netip.AddrFrom16(dst.IP).Unmap()}
 	e, ok := (*t.published.Load())[k]
 	if ok {
