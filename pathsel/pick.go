@@ -156,7 +156,7 @@ func (t *Table) trickle(pl *plane, plane int) uint64 {
 	}
 	var open uint64
 	paths := t.planePaths(plane)
-	for m := pl.suspect; m != 0; m &= m - 1 {
+	for m := pl.suspect &^ pl.full; m != 0; m &= m - 1 {
 		id := bits.TrailingZeros64(m)
 		if paths[id].InFlight < suspectPackets {
 			open |= 1 << uint(id)
