@@ -33,5 +33,6 @@
 //
 // All processes are started by locked threads that live until Run returns, with
 // a parent-death signal, and namespaces are held by processes only: nothing is
-// left after Run, an interrupt, or kill -9 of the lab.
+// left after Run or an interrupt, and after kill -9 of the lab only its directory of
+// sockets and configurations below the temporary directory.
 package lab

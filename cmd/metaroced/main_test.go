@@ -82,7 +82,7 @@ func TestVersionAndHelp(t *testing.T) {
 		t.Errorf("version: status %d, output %q", status, out)
 	}
 	status, out, _ = runCommand(t, "--help")
-	for _, name := range []string{"run", "lab", "perf", "status", "bench", "version"} {
+	for _, name := range []string{"run", "lab", "perf", "status", "version"} {
 		if !strings.Contains(out, "\n  "+name+" ") {
 			t.Errorf("help does not list %s:\n%s", name, out)
 		}
