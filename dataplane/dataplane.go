@@ -23,6 +23,9 @@ const (
 	unknownLinkBits = 100_000_000_000
 	// drainTime is how long a stopping daemon goes on sending resets.
 	drainTime = 20 * time.Millisecond
+	// minRTO is the least tail timeout on a real host: one slice of the kernel's
+	// scheduler, for which a worker that shares its core may have to wait.
+	minRTO = 5 * time.Millisecond
 )
 
 // Dataplane is a daemon's data path: arena, ports, engine and the worker that
@@ -131,6 +134,7 @@ func (d *Dataplane) transportConfig(links []neighbor.Plane) transport.Config {
 	c := transport.Config{
 		Paths: cfg.Paths, RunPackets: cfg.RunPackets, DSNWindow: cfg.DSNWindow,
 		AckEvery: cfg.AckEvery, AckDelayNanos: int64(cfg.AckDelay),
+		MinRTONanos:            int64(minRTO),
 		ConnectionTimeoutNanos: int64(cfg.ConnectionTimeout), MaxConnections: cfg.MaxConnections,
 		// Half of what the ring holds: bursts of others need room too.
 		RxPackets:        int(rx / 2),

@@ -10,7 +10,6 @@ import (
 // Engine holds every connection, region and listener of one worker.
 type Engine struct {
 	cfg     Config
-	cc      congestion.Config
 	regions regionTable
 	conns   []*Conn  // by connection index
 	tags    []uint16 // next generation, by connection index

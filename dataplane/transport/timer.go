@@ -75,12 +75,12 @@ func (c *Conn) handleDeadline(now int64) {
 		}
 		c.expireRuns(now, p)
 	}
-	for {
-		plane, path, ok := c.table.NextProbe(now)
-		if !ok {
-			break
+	c.probeDue(now)
+	for p := range c.planes {
+		// Paths can go down one by one until a plane has none left.
+		if t := &c.tx[p]; !c.usable(p) && t.runs.len()+t.resend.len() > 0 && c.otherPlane(p) != p {
+			c.evacuate(p)
 		}
-		c.queueProbe(plane, path)
 	}
 	if c.creditAt <= now {
 		c.askCredit(now)
@@ -88,6 +88,17 @@ func (c *Conn) handleDeadline(now int64) {
 	if now-max(c.lastHeard, c.keepAlive) >= cfg.KeepAliveNanos {
 		c.keepAlive = now
 		c.queueProbe(c.otherPlane(-1), 0)
+	}
+}
+
+// probeDue queues the probes that the path table asks for.
+func (c *Conn) probeDue(now int64) {
+	for {
+		plane, path, ok := c.table.NextProbe(now)
+		if !ok {
+			break
+		}
+		c.queueProbe(plane, path)
 	}
 }
 
