@@ -59,7 +59,7 @@ func newRoot() *cobra.Command {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newRun(), newStatus(), newPerf(), newLab(), newLabApp(), newLabUDP(), newVersion())
+	root.AddCommand(newRun(), newStatus(), newPerf(), newLab(), newLabApp(), newLabUDP(), newBench(), newRawSide(), newVersion())
 	return root
 }
 

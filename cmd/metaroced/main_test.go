@@ -55,6 +55,8 @@ func TestWrongUsageIsStatus2(t *testing.T) {
 		`"10GB" is not a rate`:                 {"lab", "--plane-rate", "10GB"},
 		`--fail-mode "x" is not one of silent`: {"lab", "--fail-mode", "x"},
 		"--mtu 9000 is outside 1280 to 3498":   {"lab", "--mtu", "9000"},
+		"--rounds 0 is outside 1 to 1000":      {"bench", "--rounds", "0"},
+		`--loss: "5" has no percent sign`:      {"bench", "--loss", "5"},
 		`--poll "x" is not one of adaptive`:    {"lab", "--poll", "x"},
 	} {
 		status, out, errors := runCommand(t, args...)
@@ -82,12 +84,12 @@ func TestVersionAndHelp(t *testing.T) {
 		t.Errorf("version: status %d, output %q", status, out)
 	}
 	status, out, _ = runCommand(t, "--help")
-	for _, name := range []string{"run", "lab", "perf", "status", "version"} {
+	for _, name := range []string{"run", "lab", "perf", "status", "bench", "version"} {
 		if !strings.Contains(out, "\n  "+name+" ") {
 			t.Errorf("help does not list %s:\n%s", name, out)
 		}
 	}
-	if status != 0 || strings.Contains(out, "lab-app") {
+	if status != 0 || strings.Contains(out, "lab-app") || strings.Contains(out, "raw-side") {
 		t.Errorf("help: status %d:\n%s", status, out)
 	}
 }
