@@ -83,10 +83,10 @@ func (d *Dataplane) open() error {
 		planes: make([]plane, len(links)), start: d.started,
 	}
 	d.worker = w
-	if err := errors.Join(w.mailbox.init(), w.epoll.init()); err != nil {
+	if err := errors.Join(w.mailbox.init(), w.waiter.init()); err != nil {
 		return err
 	}
-	if err := w.epoll.add(w.wakeFD, epollMailbox, 0); err != nil {
+	if err := w.waiter.add(w.wakeFD, waitMailbox, 0); err != nil {
 		return err
 	}
 	for i := range links {
@@ -122,7 +122,8 @@ func (d *Dataplane) openPlane(i int, mode xdp.Mode, link *neighbor.Plane) error 
 		header = frame.HeaderBytes4
 	}
 	d.worker.planes[i] = plane{name: link.Name, port: p, headerBytes: header, up: link.Up}
-	return d.worker.epoll.add(p.Fd(), epollPort, i)
+	d.worker.waiter.addPort(p.Fd())
+	return nil
 }
 
 func (d *Dataplane) transportConfig(links []neighbor.Plane) transport.Config {

@@ -39,7 +39,7 @@ func (w *worker) planeGone(i int) {
 	p.gone, p.up = true, false
 	w.log.Error("plane's interface is gone; restart the daemon when it is back", "plane", p.name)
 	w.engine.HandlePlane(w.now, i, false)
-	w.epoll.remove(p.port.Fd())
+	w.waiter.removePort(p.port.Fd())
 }
 
 // closePorts gives frames and queues back.
@@ -66,7 +66,7 @@ func (w *worker) closePorts() error {
 
 // closeDescriptors gives back what the worker sleeps on.
 func (w *worker) closeDescriptors() {
-	for _, fd := range []int{w.epoll.fd, w.wakeFD} {
+	for _, fd := range []int{w.waiter.set, w.wakeFD} {
 		if fd > 0 {
 			_ = unix.Close(fd)
 		}

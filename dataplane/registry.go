@@ -28,7 +28,7 @@ func (w *worker) addSession(s *appQueue) error {
 		w.sessions = append(w.sessions, nil)
 		w.used = append(w.used, 0)
 	}
-	if err := w.epoll.add(s.wakeFD, epollSession, slot); err != nil {
+	if err := w.waiter.add(s.wakeFD, waitSession, slot); err != nil {
 		return err
 	}
 	w.used[slot]++
@@ -75,7 +75,7 @@ func (w *worker) removeSession(session *Session) {
 	}
 	s.regions = nil
 	w.forget(s)
-	w.epoll.remove(s.wakeFD)
+	w.waiter.remove(s.wakeFD)
 	w.sessions[s.slot] = nil
 }
 

@@ -46,20 +46,37 @@ func (w *worker) sleep() {
 		return
 	}
 	until := min(w.engine.Deadline(), w.now+maxSleepNanos)
-	if len(kept) > 0 {
-		until = min(until, w.now+overflowNanos)
+	if len(kept) > 0 || w.unsent() {
+		until = min(until, w.now+retryNanos)
+	}
+	for _, s := range w.resting {
+		if !s.hungUp {
+			until = min(until, s.restTill)
+		}
 	}
 	w.clock()
 	if until <= w.now {
 		return
 	}
 	w.counters.Sleeps++
-	w.wait(until - w.now)
+	w.waiter.sleep(until - w.now)
+	w.lookAtSockets()
 	w.idleSince = 0
 }
 
-// overflowNanos is how often a completion queue that was full is looked at.
-const overflowNanos = 1_000_000
+// retryNanos is how soon a sleeping worker looks again at a completion queue
+// that was full, or at packets that the kernel had no memory for.
+const retryNanos = 1_000_000
+
+// unsent says whether the kernel still has packets of ours to take.
+func (w *worker) unsent() bool {
+	for i := range w.planes {
+		if p := &w.planes[i]; p.up && p.port.Unsent() > 0 {
+			return true
+		}
+	}
+	return false
+}
 
 // waitingOnlyForRoom says whether every queue that keeps the worker awake does
 // so because its application does not reap.
@@ -72,15 +89,15 @@ func (w *worker) waitingOnlyForRoom() bool {
 	return true
 }
 
-// wait takes what is ready on the worker's descriptors.
-func (w *worker) wait(nanos int64) {
-	n := w.epoll.wait(nanos)
+// lookAtSockets takes the wakes of sessions and of the mailbox.
+func (w *worker) lookAtSockets() {
+	n := w.waiter.ready()
 	for i := range n {
-		ev := &w.epoll.events[i]
+		ev := &w.waiter.events[i]
 		switch ev.Pad {
-		case epollMailbox:
+		case waitMailbox:
 			w.drain()
-		case epollSession:
+		case waitSession:
 			if s := w.sessions[ev.Fd]; s != nil {
 				w.woken(s, ev.Events)
 			}
@@ -97,7 +114,7 @@ func (w *worker) woken(s *appQueue, events uint32) {
 	s.hush()
 	s.wakes++
 	if s.wakes > maxIdleWakes || events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
-		w.epoll.remove(s.wakeFD)
+		w.waiter.remove(s.wakeFD)
 		s.restTill = w.now + restNanos
 		s.hungUp = events&(unix.EPOLLHUP|unix.EPOLLERR) != 0
 		w.resting = append(w.resting, s)
@@ -117,7 +134,7 @@ func (w *worker) endRests() {
 			kept = append(kept, s)
 		default:
 			s.wakes = 0
-			if err := w.epoll.add(s.wakeFD, epollSession, s.slot); err != nil {
+			if err := w.waiter.add(s.wakeFD, waitSession, s.slot); err != nil {
 				s.fail(err)
 				w.broken = append(w.broken, s)
 			}

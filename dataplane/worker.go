@@ -91,7 +91,7 @@ type worker struct {
 	start     time.Time
 	now       int64 // nanoseconds since start, read once per loop
 	idleSince int64
-	epoll     epoll
+	waiter    waiter
 	stop      bool
 	counters  workerCounters
 }
@@ -173,7 +173,7 @@ func (w *worker) loop() bool {
 		w.endBroken()
 	}
 	if w.counters.Loops%checkLoops == 0 {
-		w.wait(0)
+		w.lookAtSockets()
 	}
 	return work > 0
 }

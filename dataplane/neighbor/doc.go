@@ -1,9 +1,24 @@
-// Package neighbor follows routes, neighbours and links of the planes through
-// netlink and turns them into frame templates.
+// Package neighbor knows how a plane reaches a peer: through which neighbour, at
+// which MAC address, and whether the plane can be used at all. It follows the
+// kernel's routes, neighbours, links and addresses by netlink, in the network
+// namespace of the thread that calls New.
 //
-// Workers never wait for it: Resolve reads a published snapshot and, for what
-// is not in it, leaves a request that the table's own goroutine (Run) serves.
-// Whenever a template may have changed, Generation grows and workers resolve
-// again. AF_XDP traffic does not keep the kernel's neighbour entries alive, so
-// the table nudges the kernel about those in use.
+// Workers never wait for it:
+//
+//	worker: Resolve ──► published peers ──► template      (atomic reads only)
+//	           │ not there: request
+//	           ▼
+//	Run: route look-up ─► kernel's neighbour ─► template, Generation + 1
+//	           ▲
+//	kernel ────┴─ notices: neighbour, route, link, address, rule changed
+//
+// Whoever keeps a template resolves again when Generation has changed. It also
+// changes every 20 s while there are peers: that is how Run learns which of them
+// are in use. AF_XDP packets bypass the kernel, which therefore would let the
+// entries of busy neighbours grow stale and miss that one has moved; so for peers
+// in use Run tells the kernel that they are (NTF_USE), and the kernel verifies them.
+//
+// Who owns what: the goroutine in Run owns all state except what workers read,
+// which is atomic. The kernel's answer is the only truth; nothing is guessed from
+// prefixes.
 package neighbor

@@ -3,10 +3,11 @@ package neighbor
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
+	"strings"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // Plane is a local interface as netlink describes it.
@@ -14,56 +15,121 @@ type Plane struct {
 	Name   string
 	Index  int
 	MAC    [6]byte
-	Addr   netip.Addr
-	Prefix netip.Prefix
-	MTU    int
-	Up     bool // administratively, and it has a carrier
+	Addr   netip.Addr   // packets' source
+	Prefix netip.Prefix // the network Addr is in
+	MTU    int          // bytes above Ethernet
+	Up     bool         // administratively up, and with a carrier
 }
 
-// ErrNoAddress says that an interface has no address to use.
-var ErrNoAddress = errors.New("interface has no usable address")
+// Errors of LookupPlane.
+var (
+	ErrNoInterface = errors.New("no such interface")
+	ErrNotEthernet = errors.New("not an Ethernet interface")
+	ErrNoAddress   = errors.New("interface has no usable address")
+)
 
-// LookupPlane finds an interface of the calling thread's network namespace.
-// want chooses one of its addresses; the zero Addr means the first, IPv4 before
-// IPv6, that is not link-local.
+// LookupPlane finds an interface of the calling thread's network namespace. want
+// chooses one of its addresses; the zero Addr means the first that is not
+// link-local, IPv4 before IPv6. Whether the interface can carry AF_XDP is for
+// port/xdp to say.
 func LookupPlane(name string, want netip.Addr) (Plane, error) {
-	link, err := netlink.LinkByName(name)
-	if err != nil {
-		return Plane{}, fmt.Errorf("metaroced: plane %s: find interface: %w", name, err)
+	fail := func(err error) (Plane, error) {
+		return Plane{}, fmt.Errorf("metaroced: plane %s: %w", name, err)
 	}
-	p := Plane{Name: name, Index: link.Attrs().Index, MTU: link.Attrs().MTU, Up: isUp(link.Attrs())}
-	if mac := link.Attrs().HardwareAddr; len(mac) == 6 {
-		p.MAC = [6]byte(mac)
-	} else {
-		return Plane{}, fmt.Errorf("metaroced: plane %s: hardware address %v is not Ethernet", name, mac)
+	link, err := netlink.LinkByName(name)
+	var notFound netlink.LinkNotFoundError
+	if errors.As(err, &notFound) {
+		return fail(fmt.Errorf("%w; there are: %s", ErrNoInterface, interfaceNames()))
+	}
+	if err != nil {
+		return fail(fmt.Errorf("find the interface: %w", err))
+	}
+	attrs := link.Attrs()
+	if attrs.EncapType != "ether" || len(attrs.HardwareAddr) != 6 {
+		return fail(fmt.Errorf("%w (it is %q)", ErrNotEthernet, attrs.EncapType))
 	}
 	addrs, err := netlink.AddrList(link, netlink.FAMILY_ALL)
 	if err != nil {
-		return Plane{}, fmt.Errorf("metaroced: plane %s: list addresses: %w", name, err)
+		return fail(fmt.Errorf("list addresses: %w", err))
 	}
+	prefix, err := choose(addrs, want.Unmap())
+	if err != nil {
+		return fail(fmt.Errorf("%w (ip address add ADDRESS/BITS dev %s)", err, name))
+	}
+	return Plane{
+		Name:   name,
+		Index:  attrs.Index,
+		MAC:    [6]byte(attrs.HardwareAddr),
+		Addr:   prefix.Addr(),
+		Prefix: prefix.Masked(),
+		MTU:    attrs.MTU,
+		Up:     operational(attrs),
+	}, nil
+}
+
+// choose returns the address to use, with the length of its prefix.
+func choose(addrs []netlink.Addr, want netip.Addr) (netip.Prefix, error) {
+	var best netip.Prefix
 	var found []string
-	for _, a := range addrs {
-		ip, ok := netip.AddrFromSlice(a.IP)
+	for i := range addrs {
+		prefix, ok := prefixOf(&addrs[i])
 		if !ok {
 			continue
 		}
-		ip = ip.Unmap()
+		ip := prefix.Addr()
+		if !usable(&addrs[i]) {
+			found = append(found, ip.String()+" (still checked for duplicates, or is one)")
+			continue
+		}
 		found = append(found, ip.String())
-		if want.IsValid() && ip != want || !want.IsValid() && ip.IsLinkLocalUnicast() {
-			continue
+		switch {
+		case ip == want:
+			return prefix, nil
+		case want.IsValid() || ip.IsLinkLocalUnicast():
+		case !best.IsValid() || ip.Is4() && !best.Addr().Is4():
+			best = prefix
 		}
-		if p.Addr.IsValid() && (p.Addr.Is4() || !ip.Is4()) {
-			continue
-		}
-		ones, _ := a.Mask.Size()
-		p.Addr, p.Prefix = ip, netip.PrefixFrom(ip, ones).Masked()
 	}
-	if !p.Addr.IsValid() {
-		return Plane{}, fmt.Errorf("metaroced: plane %s: %w (wanted %v, it has %v); give it one (ip address add ADDRESS/BITS dev %s)", name, ErrNoAddress, want, found, name)
+	if best.IsValid() {
+		return best, nil
 	}
-	return p, nil
+	wanted := "any but link-local"
+	if want.IsValid() {
+		wanted = want.String()
+	}
+	return netip.Prefix{}, fmt.Errorf("%w: wanted %s, it has [%s]", ErrNoAddress, wanted, strings.Join(found, ", "))
 }
 
-func isUp(a *netlink.LinkAttrs) bool {
-	return a.Flags&net.FlagUp != 0 && (a.OperState == netlink.OperUp || a.OperState == netlink.OperUnknown)
+func prefixOf(a *netlink.Addr) (netip.Prefix, bool) {
+	ip, ok := netip.AddrFromSlice(a.IP)
+	if !ok {
+		return netip.Prefix{}, false
+	}
+	bits, _ := a.Mask.Size()
+	return netip.PrefixFrom(ip.Unmap(), bits), true
+}
+
+// usable tells whether the kernel would send from an address: IPv6 ones only after
+// duplicate address detection (RFC 4862, 5.4).
+func usable(a *netlink.Addr) bool {
+	return a.Flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED) == 0
+}
+
+// operational tells whether packets can leave and arrive: RUNNING is the kernel's
+// operational state (RFC 2863), LOWER_UP the carrier.
+func operational(attrs *netlink.LinkAttrs) bool {
+	const all = unix.IFF_UP | unix.IFF_RUNNING | unix.IFF_LOWER_UP
+	return attrs.RawFlags&all == all
+}
+
+func interfaceNames() string {
+	links, err := netlink.LinkList()
+	if err != nil {
+		return err.Error()
+	}
+	names := make([]string, len(links))
+	for i, link := range links {
+		names[i] = link.Attrs().Name
+	}
+	return strings.Join(names, ", ")
 }

@@ -2,329 +2,195 @@ package neighbor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
 	"sync/atomic"
 	"time"
 
-	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
-
 	"github.com/metaroced/metaroced/dataplane/frame"
 	"github.com/metaroced/metaroced/dataplane/wire"
 )
 
 const (
-	maxRequests = 256                    // asked for and not yet served
-	retryEvery  = 20 * time.Millisecond  // while a neighbour is not resolved
-	giveUpAfter = 5 * time.Second        // of nobody asking again
-	nudgeEvery  = 20 * time.Second       // so that an entry in use does not go stale
-	usedWithin  = int64(2 * time.Minute) // what counts as in use
+	maxRequests = 1024   // asked for and not yet served
+	maxPeers    = 32_768 // 4,096 connections on 8 planes
+	maxAttempts = 256    // per step, so that a flood of false peers does not delay the others
 )
 
-// key is a peer as one plane reaches it.
-type key struct {
-	plane int
-	ip    netip.Addr
+// timing is when Run acts without being told to. Tests shorten it.
+type timing struct {
+	retry      time.Duration // between attempts at a neighbour, the first fastRetries
+	retrySlow  time.Duration // between later ones
+	keepAlive  time.Duration // between verifications of neighbours in use
+	forget     time.Duration // a peer nobody asked for that long is dropped
+	giveUp     time.Duration // likewise, while it is not resolved
+	rerouteGap time.Duration // at least that long between two look-ups of all routes
+	warnGap    time.Duration // at least that long between two warnings
 }
 
-// entry is what is known of a peer. asked is written by workers.
-type entry struct {
-	dst      wire.Addr
-	next     netip.Addr // neighbour: the peer itself or a gateway
-	template frame.Template
-	resolved bool
-	asked    *atomic.Int64
+const fastRetries = 50
+
+var defaultTiming = timing{
+	retry:      100 * time.Millisecond,
+	retrySlow:  time.Second,
+	keepAlive:  20 * time.Second,
+	forget:     time.Minute,
+	giveUp:     5 * time.Second,
+	rerouteGap: 100 * time.Millisecond,
+	warnGap:    10 * time.Second,
 }
 
-type snapshot map[key]entry
-
-// LinkChange says what became of a plane's link.
+// LinkChange says what has become of a plane.
 type LinkChange struct {
 	Plane int
-	Up    bool
-	Gone  bool // the interface no longer exists
+	Up    bool // the link is operational and has the plane's address
+	Gone  bool // the interface no longer exists; nothing follows. One created anew is another
+	MTU   int  // bytes above Ethernet
 }
 
-// Table resolves peers to frame templates.
+// Table resolves peers to frame templates. Resolve, Generation, PlaneFor and Links
+// may be called from any goroutine; Run is called once.
 type Table struct {
-	planes     []Plane
-	port       uint16
-	log        *slog.Logger
-	netlink    *netlink.Handle
-	published  atomic.Pointer[snapshot]
-	generation atomic.Uint64
-	requests   chan request
-	links      chan LinkChange
-	start      time.Time
-	entries    snapshot // the goroutine's own copy
-	up         []bool
-	updates    *subscription
-}
+	log     *slog.Logger
+	udpPort uint16
+	timing  timing
+	kernel  *kernel
+	notices *notices
+	planes  []plane
 
-type request struct {
-	key key
-	dst wire.Addr
+	published  atomic.Pointer[map[key]*peer]
+	generation atomic.Uint64
+	requests   chan key
+	links      chan LinkChange
+
+	// Owned by Run.
+	peers       map[key]*peer
+	neighbors   map[hop][6]byte // the kernel's usable entries of our interfaces
+	rerouteDue  bool
+	routedAt    time.Time
+	keptAliveAt time.Time
+	warnedAt    time.Time
 }
 
 // New makes a table for planes of the calling thread's network namespace and
-// subscribes to changes, which Run then follows.
+// subscribes to changes, which Run then follows. udpPort is our UDP port.
 func New(planes []Plane, udpPort uint16, log *slog.Logger) (*Table, error) {
-	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
-	if err != nil {
-		return nil, fmt.Errorf("metaroced: netlink: %w", err)
-	}
 	t := &Table{
-		planes: planes, port: udpPort, log: log, netlink: h, start: time.Now(),
-		requests: make(chan request, maxRequests),
-		links:    make(chan LinkChange, 4*len(planes)+16),
-		entries:  snapshot{}, up: make([]bool, len(planes)),
+		log:       log,
+		udpPort:   udpPort,
+		timing:    defaultTiming,
+		planes:    make([]plane, len(planes)),
+		requests:  make(chan key, maxRequests),
+		links:     make(chan LinkChange),
+		peers:     map[key]*peer{},
+		neighbors: map[hop][6]byte{},
 	}
 	for i := range planes {
-		t.up[i] = planes[i].Up
+		t.planes[i].init(i, planes[i])
 	}
-	t.published.Store(&snapshot{})
-	if t.updates, err = subscribe(); err != nil {
-		h.Close()
-		return nil, err
+	t.publish()
+	var err error
+	if t.kernel, err = openKernel(); err != nil {
+		return nil, fmt.Errorf("metaroced: %w", err)
+	}
+	if t.notices, err = subscribe(); err != nil {
+		t.kernel.close()
+		return nil, fmt.Errorf("metaroced: %w", err)
 	}
 	return t, nil
 }
 
-// Generation grows whenever a template may have changed.
+// Generation grows whenever a template may have changed, and now and then besides:
+// whoever keeps templates resolves again.
 func (t *Table) Generation() uint64 { return t.generation.Load() }
 
-// Links delivers changes of the planes' links.
+// Links delivers what becomes of the planes, at first what has changed since their
+// LookupPlane. When nobody receives for a while, only the last state is delivered.
 func (t *Table) Links() <-chan LinkChange { return t.links }
 
-// Resolve returns the frame for packets to a peer. When it is not known, it is
-// asked for, and Generation grows once it is. It does not block.
+// Resolve returns the frame for packets to a peer. It does not block: a peer that is
+// not known is asked for, and Generation grows once it is. Callers that keep the
+// template read Generation before and keep it under that number. A peer whose
+// address is of another family than the plane's is never resolved.
 func (t *Table) Resolve(plane int, dst wire.Addr) (frame.Template, bool) {
 	if dst.Is4() != t.planes[plane].Addr.Is4() {
-		return frame.Template{}, false // no packet can have both
+		return frame.Template{}, false
 	}
-	k := key{plane, netip.AddrFrom16(dst.IP).Unmap()}
-	e, ok := (*t.published.Load())[k]
-	if ok {
-		e.asked.Store(int64(time.Since(t.start)))
-		if e.resolved && e.dst == dst {
-			return e.template, true
+	k := key{plane, dst}
+	if p, ok := (*t.published.Load())[k]; ok {
+		p.ask()
+		if template := p.template.Load(); template != nil {
+			return *template, true
 		}
+		return frame.Template{}, false
 	}
-	if !ok || e.dst != dst {
-		select {
-		case t.requests <- request{k, dst}:
-		default: // the packet that asks comes again
-		}
+	select {
+	case t.requests <- k:
+	default: // the packet that asks comes again
 	}
 	return frame.Template{}, false
 }
 
-// PlaneFor returns the plane that reaches an address: the one on whose network
-// it is, else one with a route to it.
-func (t *Table) PlaneFor(dst netip.Addr) (int, bool) {
+// PlaneFor returns the plane that reaches an address: the one the kernel would send
+// through, else the first with a route. Planes that are down do not count. It asks
+// the kernel, so it is not for the path of a packet.
+func (t *Table) PlaneFor(dst netip.Addr) (plane int, ok bool) {
 	dst = dst.Unmap()
+	index, err := t.kernel.interfaceTo(dst)
 	for i := range t.planes {
-		if t.planes[i].Prefix.Contains(dst) {
+		if err == nil && t.planes[i].Index == index && t.reaches(i, dst) {
 			return i, true
 		}
 	}
 	for i := range t.planes {
-		if _, err := t.nextHop(i, dst); err == nil {
+		if t.reaches(i, dst) {
 			return i, true
 		}
 	}
 	return 0, false
 }
 
-var errNoRoute = errors.New("no route out of this plane")
-
-// nextHop is the neighbour through which a plane reaches an address.
-func (t *Table) nextHop(plane int, dst netip.Addr) (netip.Addr, error) {
+func (t *Table) reaches(plane int, dst netip.Addr) bool {
 	p := &t.planes[plane]
-	if p.Prefix.Contains(dst) {
-		return dst, nil
+	if !p.usable.Load() || p.Addr.Is4() != dst.Is4() {
+		return false
 	}
-	routes, err := t.netlink.RouteGetWithOptions(dst.AsSlice(), &netlink.RouteGetOptions{OifIndex: p.Index})
-	if err != nil {
-		return netip.Addr{}, fmt.Errorf("%w: %w", errNoRoute, err)
-	}
-	for i := range routes {
-		if routes[i].LinkIndex != p.Index {
-			continue
-		}
-		if gw, ok := netip.AddrFromSlice(routes[i].Gw); ok {
-			return gw.Unmap(), nil
-		}
-		return dst, nil
-	}
-	return netip.Addr{}, errNoRoute
+	_, err := t.kernel.nextHop(&p.Plane, dst)
+	return err == nil
 }
 
-// Run follows netlink until ctx ends.
+// Run follows the kernel until ctx ends, or until the kernel can no longer be
+// followed, which is an error. Afterwards the table only repeats what it knew.
 func (t *Table) Run(ctx context.Context) error {
-	defer t.netlink.Close()
-	defer func() { t.updates.close() }()
-	retry := time.NewTicker(retryEvery)
-	defer retry.Stop()
-	nudge := time.NewTicker(nudgeEvery)
-	defer nudge.Stop()
-	unresolved := 0
+	defer t.kernel.close()
+	defer t.notices.close()
+	go t.notices.read()
+	t.readEverything()
+
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
-		ticks := retry.C
-		if unresolved == 0 {
-			ticks = nil
-		}
+		change, links := t.pendingChange()
 		select {
 		case <-ctx.Done():
 			return nil
-		case r := <-t.requests:
-			t.add(r)
-		case <-ticks:
-		case <-nudge.C:
-			t.nudge()
-		case u, ok := <-t.updates.links:
-			if !ok {
-				if err := t.resubscribe(); err != nil {
-					return err
-				}
-				break
+		case k := <-t.requests:
+			t.admit(k)
+		case b := <-t.notices.batches:
+			if b.err != nil {
+				return fmt.Errorf("metaroced: netlink notices: %w", b.err)
 			}
-			t.linkChanged(u.Index, isUp(u.Attrs()), u.Header.Type == unix.RTM_DELLINK, u.Attrs().HardwareAddr)
-		case _, ok := <-t.updates.neighbors:
-			if err := t.tablesChanged(ok); err != nil {
-				return err
-			}
-		case _, ok := <-t.updates.routes:
-			if err := t.tablesChanged(ok); err != nil {
-				return err
-			}
+			t.take(b)
+		case links <- change:
+			t.planes[change.Plane].reported = change
+			continue // nothing that peers depend on has changed
+		case <-timer.C:
 		}
-		unresolved = t.refresh()
-	}
-}
-
-// tablesChanged takes notices of neighbours or routes; refresh reads them.
-func (t *Table) tablesChanged(ok bool) error {
-	if !ok {
-		return t.resubscribe()
-	}
-	t.updates.drain()
-	return nil
-}
-
-// resubscribe starts following anew after the kernel dropped notices.
-func (t *Table) resubscribe() error {
-	t.log.Warn("netlink notices were lost, reading everything again", "error", t.updates.reason())
-	t.updates.close()
-	next, err := subscribe()
-	if err != nil {
-		return err
-	}
-	t.updates = next
-	t.readLinks()
-	return nil
-}
-
-func (t *Table) add(r request) {
-	asked := new(atomic.Int64)
-	asked.Store(int64(time.Since(t.start)))
-	t.entries[r.key] = entry{dst: r.dst, asked: asked}
-}
-
-// refresh reads the kernel's neighbours, resolves what it can, publishes and
-// returns how many entries are not resolved.
-func (t *Table) refresh() (unresolved int) {
-	known := t.neighbors()
-	changed := false
-	now := int64(time.Since(t.start))
-	for k, e := range t.entries {
-		idle := now - e.asked.Load()
-		if !e.resolved && idle > int64(giveUpAfter) {
-			delete(t.entries, k)
-			changed = true
-			continue
-		}
-		was := e
-		next, err := t.nextHop(k.plane, k.ip)
-		mac, ok := known[key{k.plane, next}]
-		e.next, e.resolved = next, err == nil && ok
-		if e.resolved {
-			p := &t.planes[k.plane]
-			src := wire.Addr{IP: p.Addr.As16(), Port: t.port}
-			e.template = frame.MakeTemplate(p.MAC, mac, src, e.dst, dscp)
+		if wait := t.step(time.Now()); wait > 0 {
+			timer.Reset(wait)
 		} else {
-			unresolved++
-			if err == nil && t.up[k.plane] {
-				t.askKernel(k.plane, next)
-			}
-		}
-		if e.resolved != was.resolved || e.template != was.template {
-			changed = true
-		}
-		t.entries[k] = e
-	}
-	t.publish(changed)
-	return unresolved
-}
-
-// dscp is the code point of each class of packets; the fabric needs none.
-var dscp = [3]uint8{}
-
-// publish shows the entries to workers.
-func (t *Table) publish(changed bool) {
-	next := make(snapshot, len(t.entries))
-	for k, e := range t.entries {
-		next[k] = e
-	}
-	t.published.Store(&next)
-	if changed {
-		t.generation.Add(1)
-	}
-}
-
-// neighbors lists the usable entries of the planes' interfaces.
-func (t *Table) neighbors() map[key][6]byte {
-	known := map[key][6]byte{}
-	for i := range t.planes {
-		list, err := t.netlink.NeighList(t.planes[i].Index, netlink.FAMILY_ALL)
-		if err != nil {
-			continue // the interface is gone
-		}
-		for j := range list {
-			n := &list[j]
-			const usable = netlink.NUD_REACHABLE | netlink.NUD_STALE | netlink.NUD_DELAY | netlink.NUD_PROBE | netlink.NUD_PERMANENT | netlink.NUD_NOARP
-			ip, ok := netip.AddrFromSlice(n.IP)
-			if ok && n.State&usable != 0 && len(n.HardwareAddr) == 6 {
-				known[key{i, ip.Unmap()}] = [6]byte(n.HardwareAddr)
-			}
-		}
-	}
-	return known
-}
-
-// askKernel has the kernel resolve a neighbour, or verify that it is there.
-func (t *Table) askKernel(plane int, ip netip.Addr) {
-	family := netlink.FAMILY_V6
-	if ip.Is4() {
-		family = netlink.FAMILY_V4
-	}
-	err := t.netlink.NeighSet(&netlink.Neigh{
-		LinkIndex: t.planes[plane].Index, Family: family, IP: ip.AsSlice(), Flags: netlink.NTF_USE,
-	})
-	if err != nil {
-		t.log.Debug("neighbour not asked for", "plane", t.planes[plane].Name, "neighbour", ip, "error", err)
-	}
-}
-
-// nudge keeps the kernel's entries alive that workers use.
-func (t *Table) nudge() {
-	now := int64(time.Since(t.start))
-	for k, e := range t.entries {
-		if e.resolved && now-e.asked.Load() < usedWithin {
-			t.askKernel(k.plane, e.next)
+			timer.Stop()
 		}
 	}
 }

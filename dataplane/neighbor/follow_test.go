@@ -1,0 +1,125 @@
+package neighbor
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+func TestLinkDownAndUp(t *testing.T) {
+	h := newHost(t, "10.1.0.1/24", "10.1.0.2/24")
+	h.run()
+	h.want("10.1.0.2", theirMAC)
+
+	h.onLink(h.peer, "far", func(link netlink.Link) error { return netlink.LinkSetDown(link) }) // no carrier
+	h.wantLink(LinkChange{MTU: 1500})
+	h.want("10.1.0.2", nil)
+	if _, ok := h.table.PlaneFor(netip.MustParseAddr("10.1.0.2")); ok {
+		t.Error("a plane that is down was chosen")
+	}
+	h.onLink(h.peer, "far", func(link netlink.Link) error { return netlink.LinkSetUp(link) })
+	h.wantLink(LinkChange{Up: true, MTU: 1500})
+	h.want("10.1.0.2", theirMAC)
+
+	h.onLink(h.ours, "plane0", func(link netlink.Link) error { return netlink.LinkSetDown(link) })
+	h.wantLink(LinkChange{MTU: 1500})
+	h.want("10.1.0.2", nil)
+	h.onLink(h.ours, "plane0", func(link netlink.Link) error { return netlink.LinkSetUp(link) })
+	h.wantLink(LinkChange{Up: true, MTU: 1500})
+	h.want("10.1.0.2", theirMAC)
+}
+
+func TestMTUAndMACOfThePlane(t *testing.T) {
+	h := newHost(t, "10.1.0.1/24", "10.1.0.2/24")
+	h.run()
+	h.want("10.1.0.2", theirMAC)
+	h.onLink(h.ours, "plane0", func(link netlink.Link) error { return netlink.LinkSetMTU(link, 1400) })
+	h.wantLink(LinkChange{Up: true, MTU: 1400})
+
+	h.onLink(h.ours, "plane0", func(link netlink.Link) error { return netlink.LinkSetHardwareAddr(link, otherMAC) })
+	h.plane.MAC = [6]byte(otherMAC) // what want compares with
+	h.want("10.1.0.2", theirMAC)
+}
+
+func TestAddressRemovedAndBack(t *testing.T) {
+	for _, c := range []struct{ name, ours, theirs, peer string }{
+		{"IPv4", "10.1.0.1/24", "10.1.0.2/24", "10.1.0.2"},
+		{"IPv6", "fd00:1::1/64", "fd00:1::2/64", "fd00:1::2"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHost(t, c.ours, c.theirs)
+			h.run()
+			h.want(c.peer, theirMAC)
+			addr := &netlink.Addr{IPNet: ipNet(netip.MustParsePrefix(c.ours)), Flags: unix.IFA_F_NODAD}
+			h.onLink(h.ours, "plane0", func(link netlink.Link) error { return netlink.AddrDel(link, addr) })
+			h.wantLink(LinkChange{MTU: 1500})
+			h.want(c.peer, nil)
+			h.onLink(h.ours, "plane0", func(link netlink.Link) error { return netlink.AddrAdd(link, addr) })
+			h.wantLink(LinkChange{Up: true, MTU: 1500})
+			h.want(c.peer, theirMAC)
+		})
+	}
+}
+
+func TestDeviceDeleted(t *testing.T) {
+	h := newHost(t, "10.1.0.1/24", "10.1.0.2/24")
+	h.run()
+	h.want("10.1.0.2", theirMAC)
+	h.onLink(h.ours, "plane0", func(link netlink.Link) error { return netlink.LinkDel(link) })
+	h.wantLink(LinkChange{Gone: true, MTU: 1500})
+	h.want("10.1.0.2", nil)
+}
+
+// What happens between LookupPlane and Run is not missed.
+func TestDeviceDeletedBeforeRun(t *testing.T) {
+	h := newHost(t, "10.1.0.1/24", "10.1.0.2/24")
+	h.onLink(h.ours, "plane0", func(link netlink.Link) error { return netlink.LinkDel(link) })
+	h.run()
+	h.wantLink(LinkChange{Gone: true, MTU: 1500})
+}
+
+// After an overrun everything is read again: here a table that has heard nothing.
+func TestLostNotices(t *testing.T) {
+	h := newHost(t, "10.1.0.1/24", "10.1.0.2/24")
+	table := h.table
+	table.planes[0].Up, table.planes[0].hasAddress = false, false
+	table.planes[0].usable.Store(false)
+	table.neighbors[hop{0, netip.MustParseAddr("10.1.0.9")}] = [6]byte(otherMAC)
+	h.onLink(h.ours, "plane0", func(link netlink.Link) error {
+		return netlink.NeighSet(&netlink.Neigh{
+			LinkIndex: link.Attrs().Index, IP: net.ParseIP("10.1.0.2"), HardwareAddr: theirMAC, State: netlink.NUD_PERMANENT,
+		})
+	})
+	table.take(batch{lost: true})
+	if !table.planes[0].usable.Load() || !table.rerouteDue {
+		t.Errorf("plane usable %v, routes looked up again %v", table.planes[0].usable.Load(), table.rerouteDue)
+	}
+	if got := table.neighbors[hop{0, netip.MustParseAddr("10.1.0.2")}]; len(table.neighbors) != 1 || got != [6]byte(theirMAC) {
+		t.Errorf("neighbours %v", table.neighbors)
+	}
+	h.run()
+}
+
+// The receiving side recognises an overrun: more notices than its buffer holds.
+func TestOverrunIsNoticed(t *testing.T) {
+	h := newHost(t, "10.1.0.1/24", "10.1.0.2/24")
+	if err := h.table.notices.socket.SetReceiveBufferSize(4096, true); err != nil {
+		t.Fatal(err)
+	}
+	h.onLink(h.ours, "plane0", func(link netlink.Link) error {
+		for i := range 200 {
+			ip := netip.AddrFrom4([4]byte{10, 1, 0, byte(3 + i)})
+			if err := netlink.NeighSet(&netlink.Neigh{
+				LinkIndex: link.Attrs().Index, IP: ip.AsSlice(), HardwareAddr: otherMAC, State: netlink.NUD_PERMANENT,
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	h.run()
+	h.want("10.1.0.202", otherMAC)
+}
