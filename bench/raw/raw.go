@@ -72,10 +72,14 @@ func (c *Config) measure(ctx context.Context, f *fabric.Fabric) (result Result, 
 
 func (c *Config) spec(host fabric.Host) spec {
 	port := xdp.Config{Mode: c.Mode, TxBudget: c.TxBudget, RxRing: c.RxRing, TxRing: c.TxRing}
+	// The sides size their arenas by them.
+	if port.RxRing == 0 {
+		port.RxRing = xdp.DefaultRing
+	}
 	if port.TxRing == 0 {
 		port.TxRing = xdp.DefaultRing
 	}
-	port.TxFrames = port.TxRing // prefilled, so their number must be known
+	port.RxFrames, port.TxFrames = port.RxRing, port.TxRing
 	if c.BusyPoll {
 		port.BusyPoll.Micros = DefaultPollMicros
 	}

@@ -43,6 +43,7 @@ func TestRun(t *testing.T) {
 		{"raw", func(*Config) {}},
 		{"copy", func(c *Config) { c.Copy = true }},
 		{"busy poll, small packets", func(c *Config) { c.Copy, c.BusyPoll, c.PayloadBytes = true, true, 64 }},
+		{"eight planes, small rings", func(c *Config) { c.Planes, c.RxRing, c.TxRing = 8, 256, 256 }},
 		{"sleeping, pinned", func(c *Config) { c.Spin, c.CPUA, c.CPUB = time.Microsecond, 0, 0 }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

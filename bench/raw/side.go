@@ -45,6 +45,9 @@ type report struct {
 // regionBytes is what payload is copied from and to: more than a core's caches.
 const regionBytes = 16 << 20
 
+// frameSize is what a daemon uses.
+const frameSize = 4096
+
 // side is one of the two processes.
 type side struct {
 	spec    spec
@@ -129,7 +132,8 @@ func (s *side) open() (err error) {
 	for i := range s.region {
 		s.region[i] = byte(i) // also makes its pages resident
 	}
-	if s.arena, err = umem.NewArena(umem.Config{SlabBytes: umem.NoSlabs}); err != nil {
+	frames := s.spec.Planes * int(s.spec.Port.RxRing+s.spec.Port.TxRing)
+	if s.arena, err = umem.NewArena(umem.Config{FrameBytes: int64(frames) * frameSize, FrameSize: frameSize, SlabBytes: umem.NoSlabs}); err != nil {
 		return err
 	}
 	if s.group, err = xdp.NewGroup(xdp.GroupConfig{Arena: s.arena}); err != nil {
