@@ -90,6 +90,7 @@ func (f *Fabric) change(plane int, direction Direction, update func(*portSetting
 	port := portOf(plane, direction)
 	s := &f.settings[port]
 	update(s)
-	f.holder.setLimits(port, s.impairments.withDefaults())
+	i := s.impairments.withDefaults()
+	f.holder.setLimits(port, holdLimits{i.HoldPackets, i.HoldTime, s.failed || i.BlackHole})
 	return f.program.configure(port, compileConfig(s.impairments, s.rate, s.failed))
 }

@@ -26,7 +26,8 @@ type PortCounters struct {
 	Duplicated  uint64
 
 	Reinjected uint64 // held packets that went on
-	HoldLost   uint64 // held packets that could not go on: the link was down or full
+	HoldFailed uint64 // held packets whose plane failed meanwhile
+	HoldLost   uint64 // held packets that found the link full
 
 	OtherFrames uint64 // ARP, other UDP and so on
 	Overflowed  uint64 // frames of any kind lost because a veth's ring was full or its peer down, on the way to the switch or from it
@@ -65,10 +66,10 @@ func (p *PortCounters) combine(other *PortCounters, operation func(a, b uint64) 
 	}
 }
 
-func (p *PortCounters) fields() [17]*uint64 {
+func (p *PortCounters) fields() [18]*uint64 {
 	return [...]*uint64{
 		&p.Packets, &p.Bytes, &p.Forwarded, &p.BlackHoled, &p.Dropped, &p.RateDropped, &p.RateMarked, &p.NotECT,
-		&p.Marked, &p.Corrupted, &p.Held, &p.HoldMissed, &p.Duplicated, &p.Reinjected, &p.HoldLost, &p.OtherFrames,
+		&p.Marked, &p.Corrupted, &p.Held, &p.HoldMissed, &p.Duplicated, &p.Reinjected, &p.HoldFailed, &p.HoldLost, &p.OtherFrames,
 		&p.Overflowed,
 	}
 }
@@ -95,7 +96,8 @@ func (f *Fabric) Counters() (Counters, error) {
 				Corrupted: c.Corrupted, Held: c.Held, HoldMissed: c.HoldMissed, Duplicated: c.Duplicated,
 				OtherFrames: c.OtherFrames,
 			}
-			p.Reinjected, p.HoldLost = f.holder.counters(port)
+			h := &f.holder.counts[port]
+			p.Reinjected, p.HoldFailed, p.HoldLost = h.reinjected.Load(), h.failed.Load(), h.lost.Load()
 		}
 	}
 	return counters, f.addOverflows(counters)

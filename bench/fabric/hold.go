@@ -39,7 +39,7 @@ type holder struct {
 	mu     sync.Mutex
 	limits []holdLimits // by port
 
-	reinjected, lost []atomic.Uint64 // by port
+	counts []holdCounts // by port
 
 	queues [][]heldFrame // by port, oldest first; the thread's own
 }
@@ -47,6 +47,11 @@ type holder struct {
 type holdLimits struct {
 	packets uint64
 	wait    time.Duration
+	failed  bool // the plane: nothing may pass, not even what was held before
+}
+
+type holdCounts struct {
+	reinjected, failed, lost atomic.Uint64
 }
 
 type heldFrame struct {
@@ -61,11 +66,10 @@ type heldFrame struct {
 func newHolder(p *program, first, ports int) (*holder, error) {
 	h := &holder{
 		program: p, first: first, socket: -1, stop: -1,
-		done:       make(chan struct{}),
-		limits:     make([]holdLimits, ports),
-		queues:     make([][]heldFrame, ports),
-		reinjected: make([]atomic.Uint64, ports),
-		lost:       make([]atomic.Uint64, ports),
+		done:   make(chan struct{}),
+		limits: make([]holdLimits, ports),
+		queues: make([][]heldFrame, ports),
+		counts: make([]holdCounts, ports),
 	}
 	if err := h.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("hold-back: %w", err), h.release())
@@ -91,15 +95,16 @@ func (h *holder) open() (err error) {
 }
 
 // setLimits says how long frames of a port are held from now on.
-func (h *holder) setLimits(port int, i Impairments) {
+func (h *holder) setLimits(port int, l holdLimits) {
 	h.mu.Lock()
-	h.limits[port] = holdLimits{i.HoldPackets, i.HoldTime}
+	h.limits[port] = l
 	h.mu.Unlock()
 }
 
-// counters returns the frames of a port that went on and that were lost.
-func (h *holder) counters(port int) (reinjected, lost uint64) {
-	return h.reinjected[port].Load(), h.lost[port].Load()
+func (h *holder) limitsOf(port int) holdLimits {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.limits[port]
 }
 
 // close drops what is still held.
@@ -159,9 +164,7 @@ func (h *holder) take(record *ringbuf.Record) {
 		raw := record.RawSample
 		port := int(binary.NativeEndian.Uint32(raw))
 		length := int(binary.NativeEndian.Uint16(raw[4:]))
-		h.mu.Lock()
-		limits := h.limits[port]
-		h.mu.Unlock()
+		limits := h.limitsOf(port)
 		h.queues[port] = append(h.queues[port], heldFrame{
 			frame:    append([]byte(nil), raw[holdHeader:holdHeader+length]...),
 			copies:   int(binary.NativeEndian.Uint16(raw[6:])),
@@ -186,9 +189,13 @@ func (h *holder) sendDue() (left bool) {
 		if len(queue) == 0 {
 			continue
 		}
-		now, packets := time.Now(), h.packets(port)
-		for len(queue) > 0 && (!now.Before(queue[0].at) || packets >= queue[0].atPacket) {
-			h.send(port, &queue[0])
+		now, packets, failed := time.Now(), h.packets(port), h.limitsOf(port).failed
+		for len(queue) > 0 && (failed || !now.Before(queue[0].at) || packets >= queue[0].atPacket) {
+			if failed {
+				h.counts[port].failed.Add(1)
+			} else {
+				h.send(port, &queue[0])
+			}
 			queue[0] = heldFrame{}
 			queue = queue[1:]
 		}
@@ -208,9 +215,9 @@ func (h *holder) send(port int, f *heldFrame) {
 			err = unix.Sendto(h.socket, f.frame, unix.MSG_DONTWAIT, to)
 		}
 		if err != nil {
-			h.lost[port].Add(1)
+			h.counts[port].lost.Add(1)
 			return
 		}
 	}
-	h.reinjected[port].Add(1)
+	h.counts[port].reinjected.Add(1)
 }

@@ -204,6 +204,21 @@ func TestHoldPackets(t *testing.T) {
 	}
 }
 
+// What is held when its plane fails vanishes with it.
+func TestHeldPacketsFailWithTheirPlane(t *testing.T) {
+	f := open(t, Options{Planes: 1})
+	w := connect(t, f, 0, AToB)
+	impair(t, f, 0, AToB, Impairments{Hold: Always, HoldPackets: many, HoldTime: MaxHoldTime})
+	w.send(10, size)
+	if err := f.FailPlane(0, LinkDown); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return counters(t, f)[0][AToB].HoldFailed == 10 })
+	if c := counters(t, f)[0][AToB]; c.Held != 10 || c.Reinjected != 0 || c.HoldLost != 0 {
+		t.Errorf("counters %+v", c)
+	}
+}
+
 func TestSchedules(t *testing.T) {
 	f := open(t, Options{Planes: 1})
 	w := connect(t, f, 0, AToB)
