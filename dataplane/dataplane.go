@@ -23,9 +23,9 @@ const (
 	unknownLinkBits = 100_000_000_000
 	// drainTime is how long a stopping daemon goes on sending resets.
 	drainTime = 20 * time.Millisecond
-	// minRTO is the least tail timeout on a real host: one slice of the kernel's
+	// minRTO is the least tail timeout on a real host: a few slices of the kernel's
 	// scheduler, for which a worker that shares its core may have to wait.
-	minRTO = 5 * time.Millisecond
+	minRTO = 10 * time.Millisecond
 )
 
 // Dataplane is a daemon's data path: arena, ports, engine and the worker that

@@ -53,6 +53,7 @@ type Conn struct {
 	maxPayload   int
 	pathInFlight int // F as agreed
 	peerAckDelay int64
+	peerAckEvery int
 	requireCRC   bool
 	flags        wire.Flags // on every packet of ours
 	dsnWindow    int

@@ -129,7 +129,7 @@ func (c *Conn) emit(now int64, plane, path int, k *choice, buf []byte, tx *Tx) i
 	if k.repeat {
 		h.Flags |= wire.FlagRetransmission
 	}
-	if m.short || (index+1 == m.count && c.backlog == 0) || (k.repeat && c.backlog == 0) {
+	if m.short || (index+1 == m.count && c.backlog == 0) || (k.repeat && c.backlog == 0) || c.fillsWindow(t) {
 		h.Flags |= wire.FlagAckNow
 	}
 	var n int
@@ -150,6 +150,14 @@ func (c *Conn) emit(now int64, plane, path int, k *choice, buf []byte, tx *Tx) i
 	t.cc.OnSent(now, int64(wireBytes))
 	c.watch(now, plane, path, psn)
 	return n
+}
+
+// fillsWindow says whether the next packet fills a window too small for the
+// peer to acknowledge it by count: it would wait for its delay instead.
+func (c *Conn) fillsWindow(t *txPlane) bool {
+	packet := int64(c.maxPayload + wire.DataOverhead + ipv4UDPBytes)
+	w := t.cc.Window()
+	return w < 2*packet*int64(c.peerAckEvery) && t.cc.InFlight()+2*packet > w
 }
 
 // taken moves a message on by one packet, and out of its queue at the end.

@@ -159,7 +159,7 @@ func (c *Conn) agree(now int64, s *wire.Setup) error {
 	c.streams = min(cfg.MaxStreams, int(s.MaxStreams))
 	c.depth = uint32(min(cfg.MessageDepth, int(s.MessageDepth)))
 	c.pathInFlight = min(cfg.PathInFlight, int(s.PathInFlight))
-	c.peerAckDelay = int64(s.AckDelay) * 1000
+	c.peerAckDelay, c.peerAckEvery = int64(s.AckDelay)*1000, int(s.AckEvery)
 	switch {
 	case c.planes < 1 || c.paths < 1 || c.streams < 1 || c.depth < 1 || c.pathInFlight < 1 || s.RxPackets < 1:
 		return errors.New("peer offers no plane, path, stream, message or receive capacity")
