@@ -86,6 +86,7 @@ func (d *Dataplane) open() error {
 	if err := errors.Join(w.mailbox.init(), w.waiter.init()); err != nil {
 		return err
 	}
+	d.neighbors.OnChange(w.wake)
 	if err := w.waiter.add(w.wakeFD, waitMailbox, 0); err != nil {
 		return err
 	}

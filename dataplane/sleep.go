@@ -61,7 +61,6 @@ func (w *worker) sleep() {
 	w.counters.Sleeps++
 	w.waiter.sleep(until - w.now)
 	w.lookAtSockets()
-	w.idleSince = 0
 }
 
 // retryNanos is how soon a sleeping worker looks again at a completion queue

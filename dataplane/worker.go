@@ -19,9 +19,9 @@ const (
 	// rxBatch and txBatch are packets per plane and turn.
 	rxBatch = 64
 	txBatch = 64
-	// maxSleepNanos bounds a sleep: neither a lost link nor a lost device wakes a
-	// sleeper (PITFALLS: watch, never block without a limit).
-	maxSleepNanos = 100_000_000
+	// maxSleepNanos bounds a sleep. A lost link or device wakes no sleeper by
+	// itself: netlink's notices do, unless they get lost.
+	maxSleepNanos = 1_000_000_000
 	// checkLoops is how many loops pass between looks at the wake sockets while
 	// the worker does not sleep.
 	checkLoops = 64

@@ -127,6 +127,7 @@ func (t *Table) step(now time.Time) time.Duration {
 	}
 	if changed {
 		t.generation.Add(1)
+		t.onChange()
 	}
 	return max(wait, time.Millisecond)
 }

@@ -63,6 +63,7 @@ type Table struct {
 	generation atomic.Uint64
 	requests   chan key
 	links      chan LinkChange
+	onChange   func() // ends a worker's sleep
 
 	// Owned by Run.
 	peers       map[key]*peer
@@ -83,6 +84,7 @@ func New(planes []Plane, udpPort uint16, log *slog.Logger) (*Table, error) {
 		planes:    make([]plane, len(planes)),
 		requests:  make(chan key, maxRequests),
 		links:     make(chan LinkChange),
+		onChange:  func() {},
 		peers:     map[key]*peer{},
 		neighbors: map[hop][6]byte{},
 	}
@@ -100,6 +102,11 @@ func New(planes []Plane, udpPort uint16, log *slog.Logger) (*Table, error) {
 	}
 	return t, nil
 }
+
+// OnChange has f called, from Run's goroutine, when Links has something to deliver
+// and when Generation has grown: a receiver that sleeps must be woken. Set it before
+// Run.
+func (t *Table) OnChange(f func()) { t.onChange = f }
 
 // Generation grows whenever a template may have changed, and now and then besides:
 // whoever keeps templates resolves again.
@@ -172,6 +179,9 @@ func (t *Table) Run(ctx context.Context) error {
 	defer timer.Stop()
 	for {
 		change, links := t.pendingChange()
+		if links != nil {
+			t.onChange()
+		}
 		select {
 		case <-ctx.Done():
 			return nil
