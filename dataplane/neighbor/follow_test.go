@@ -3,7 +3,10 @@ package neighbor
 import (
 	"net"
 	"net/netip"
+	"slices"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -131,25 +134,30 @@ func TestOverrunIsNoticed(t *testing.T) {
 		defer close(ended)
 		n.read()
 	}()
-	lost := false
-	h.until("an overrun", func() bool {
-		b := <-n.batches
-		lost = lost || b.lost
-		return lost || b.err != nil
-	})
-	if !lost {
-		t.Fatal("an overrun ended the reading")
-	}
+	h.wantBatch("an overrun", func(b batch) bool { return b.lost })
 	h.onLink(h.ours, "plane0", func(link netlink.Link) error { return netlink.LinkSetMTU(link, 1400) })
-	h.until("a notice after the overrun", func() bool {
-		b := <-n.batches
-		for _, m := range b.messages {
-			if m.Header.Type == unix.RTM_NEWLINK {
-				return true
-			}
-		}
-		return false
+	h.wantBatch("a notice after the overrun", func(b batch) bool {
+		return slices.ContainsFunc(b.messages, func(m syscall.NetlinkMessage) bool { return m.Header.Type == unix.RTM_NEWLINK })
 	})
 	n.close()
 	<-ended
+}
+
+// wantBatch reads notices until one is as wanted.
+func (h *host) wantBatch(what string, wanted func(batch) bool) {
+	h.t.Helper()
+	deadline := time.After(patient)
+	for {
+		select {
+		case b := <-h.table.notices.batches:
+			if b.err != nil {
+				h.t.Fatalf("%s: %v", what, b.err)
+			}
+			if wanted(b) {
+				return
+			}
+		case <-deadline:
+			h.t.Fatalf("not within %v: %s", patient, what)
+		}
+	}
 }

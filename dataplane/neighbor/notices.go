@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+	"time"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -13,6 +14,10 @@ import (
 // noticeBuffer is what the kernel may hold back of notices, in bytes. Beyond, they
 // are lost and everything is read again.
 const noticeBuffer = 1 << 20
+
+// drainTime bounds how long a queue is emptied that fills again. Draining
+// noticeBuffer takes milliseconds.
+const drainTime = time.Second
 
 // noticeGroups is everything that can change how a peer is reached.
 var noticeGroups = []uint{
@@ -70,7 +75,9 @@ func (n *notices) read() {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.EINVAL):
-			b.lost = true // overrun, or a message larger than the library's buffer
+			// An overrun, or a message larger than the library's buffer.
+			b.lost = true
+			n.drain()
 		case err != nil:
 			b.err = err
 		}
@@ -83,6 +90,23 @@ func (n *notices) read() {
 			return
 		}
 	}
+}
+
+// drain discards what is queued. After an overrun the kernel drops further notices
+// without a word until the queue has been empty (net/netlink/af_netlink.c,
+// NETLINK_S_CONGESTED): only then is reading everything again worth it.
+func (n *notices) drain() {
+	poll := unix.NsecToTimeval(time.Millisecond.Nanoseconds())
+	if n.socket.SetReceiveTimeout(&poll) != nil {
+		return
+	}
+	for deadline := time.Now().Add(drainTime); time.Now().Before(deadline); {
+		_, _, err := n.socket.Receive()
+		if err != nil && !errors.Is(err, unix.ENOBUFS) && !errors.Is(err, unix.EINTR) {
+			break // empty; anything worse shows at the next read
+		}
+	}
+	_ = n.socket.SetReceiveTimeout(&unix.Timeval{})
 }
 
 // addressNoticeIndex returns the interface an RTM_NEWADDR or RTM_DELADDR is about
