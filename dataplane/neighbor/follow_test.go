@@ -143,6 +143,39 @@ func TestOverrunIsNoticed(t *testing.T) {
 	<-ended
 }
 
+// An entry that the kernel flushes is announced as deleted only, not as failed first.
+func TestFlushedNeighbour(t *testing.T) {
+	h := newHost(t, "10.1.0.1/24", "10.1.0.2/24")
+	defer h.table.kernel.close()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		h.table.notices.read()
+	}()
+	taken := func(kind uint16) func(batch) bool {
+		return func(b batch) bool {
+			h.table.take(b)
+			return slices.ContainsFunc(b.messages, func(m syscall.NetlinkMessage) bool { return m.Header.Type == kind })
+		}
+	}
+	h.onLink(h.ours, "plane0", func(link netlink.Link) error {
+		return netlink.NeighSet(&netlink.Neigh{
+			LinkIndex: link.Attrs().Index, IP: net.ParseIP("10.1.0.2"), HardwareAddr: theirMAC, State: netlink.NUD_STALE,
+		})
+	})
+	h.wantBatch("the entry", taken(unix.RTM_NEWNEIGH))
+	if got := h.table.neighbors[hop{0, netip.MustParseAddr("10.1.0.2")}]; got != [6]byte(theirMAC) {
+		t.Fatalf("neighbour at %x", got)
+	}
+	h.onLink(h.peer, "far", func(link netlink.Link) error { return netlink.LinkSetDown(link) })
+	h.wantBatch("the flush", taken(unix.RTM_DELNEIGH))
+	if len(h.table.neighbors) != 0 {
+		t.Errorf("neighbours left: %v", h.table.neighbors)
+	}
+	h.table.notices.close()
+	<-ended
+}
+
 // wantBatch reads notices until one is as wanted.
 func (h *host) wantBatch(what string, wanted func(batch) bool) {
 	h.t.Helper()
