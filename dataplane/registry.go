@@ -172,8 +172,11 @@ func (w *worker) resolveAll(id wire.ConnID) {
 	}
 }
 
-// publish makes completions visible, once per loop.
-func (w *worker) publish() {
+// publish makes completions visible and says whether there were any.
+func (w *worker) publish() bool {
+	if len(w.dirty) == 0 {
+		return false
+	}
 	for _, s := range w.dirty {
 		s.unread = false
 		s.publish()
@@ -183,6 +186,7 @@ func (w *worker) publish() {
 	}
 	clear(w.dirty)
 	w.dirty = w.dirty[:0]
+	return true
 }
 
 func toWire(ip netip.Addr, port uint16) wire.Addr {

@@ -162,8 +162,13 @@ func (w *worker) loop() bool {
 	if w.engine.Deadline() <= w.now {
 		w.engine.HandleDeadline(w.now)
 	}
-	work += w.serveQueues(w.now)
 	w.drainEvents()
+	if w.publish() && w.cfg.Poll != PollInterrupt {
+		// An application that spins on this core can answer now: its answer
+		// leaves with the acknowledgment, not behind it.
+		yield()
+	}
+	work += w.serveQueues(w.now)
 	for i := range w.planes {
 		work += w.transmit(i)
 	}

@@ -41,7 +41,6 @@ func (o *Options) configuration(spec daemonSpec, socket string) string {
 	line("socket = %q", socket)
 	line("log_level = \"warn\"")
 	line("poll = %q", o.Poll)
-	line("nice = -15")
 	if spec.cpu >= 0 {
 		line("worker_cpus = [%d]", spec.cpu)
 	}

@@ -264,6 +264,11 @@ func (c *Conn) transmit(now int64, plane int, buf []byte, tx *Tx) int {
 	if !c.state.carriesData() || plane >= c.planes || c.e.planeUp>>plane&1 == 0 {
 		return 0
 	}
+	if c.shortQ.len() > 0 {
+		if n := c.transmitData(now, plane, buf, tx); n > 0 {
+			return n // short operations and control are not kept behind acknowledgments
+		}
+	}
 	r := &c.rx[plane]
 	if r.ackMask != 0 {
 		if n := c.writeAck(now, plane, buf, tx); n > 0 {
