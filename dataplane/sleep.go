@@ -2,21 +2,21 @@ package dataplane
 
 import "golang.org/x/sys/unix"
 
+// emptyLoops is how many loops without work pass before a spinning worker gives
+// its core away: switching threads costs more than looking again.
+const emptyLoops = 32
+
 // idle is called when a loop found nothing to do. The worker spins for a while,
 // giving the core away each time, then sleeps.
 func (w *worker) idle() {
 	if w.idleSince == 0 {
 		w.idleSince = w.now
 	}
-	switch w.cfg.Poll {
-	case PollBusy:
-		yield()
-		return
-	case PollAdaptive:
-		if w.now-w.idleSince < int64(w.cfg.Spin) {
+	if w.cfg.Poll == PollBusy || w.cfg.Poll == PollAdaptive && w.now-w.idleSince < int64(w.cfg.Spin) {
+		if w.empty++; w.empty%emptyLoops == 0 {
 			yield()
-			return
 		}
+		return
 	}
 	w.sleep()
 }

@@ -91,6 +91,7 @@ type worker struct {
 	start     time.Time
 	now       int64 // nanoseconds since start, read once per loop
 	idleSince int64
+	empty     int // loops without work, while spinning
 	waiter    waiter
 	stop      bool
 	counters  workerCounters
