@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/metaroced/metaroced/dataplane/frame"
 	"github.com/metaroced/metaroced/dataplane/transport"
 	"github.com/metaroced/metaroced/pathsel"
 	"golang.org/x/sys/unix"
@@ -82,7 +83,9 @@ func (w *worker) report(s *Status) {
 		}
 	}
 	w.engine.Counters.Each(func(name string, v uint64) { s.Counters[name] = v })
-	s.Counters["worker: not for us"] = w.counters.NotOurs
+	for reason, n := range w.counters.Frames {
+		s.Counters["refused: frame: "+frame.Reason(reason).String()] = n
+	}
 	s.Counters["worker: no neighbour"] = w.counters.NoNeighbor
 	s.Counters["worker: memory faults"] = w.counters.Faults
 	s.Counters["worker: sleeps"] = w.counters.Sleeps

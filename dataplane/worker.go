@@ -99,7 +99,8 @@ type worker struct {
 
 // workerCounters counts what the worker refused or lost.
 type workerCounters struct {
-	NotOurs, NoNeighbor, Faults, Sleeps, Loops uint64
+	Frames                            [frame.NumReasons]uint64 // by frame.Reason
+	NoNeighbor, Faults, Sleeps, Loops uint64
 }
 
 // clock reads the time, once per loop.
@@ -201,7 +202,7 @@ func (w *worker) receive(i int) int {
 	for k := range n {
 		d := &w.rx[k]
 		if !frame.Parse(w.arena[d.Addr:d.Addr+uint64(d.Len)], w.cfg.UDPPort, &w.received) {
-			w.counters.NotOurs++
+			w.counters.Frames[w.received.Reason]++
 			continue
 		}
 		w.engine.HandlePacket(w.now, i, w.received.Src, w.received.CE, w.received.Payload)
