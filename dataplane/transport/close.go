@@ -114,7 +114,7 @@ func (c *Conn) handleClose(now int64, plane int, h *wire.Header, body []byte) {
 func (c *Conn) finishClose(now int64) {
 	if c.closing.answered && c.closing.peerClosed && c.state != stateDead {
 		c.closed(now, 0, "connection closed")
-		c.linger(now)
+		c.linger(now, lingerNanos)
 	}
 }
 
@@ -134,7 +134,7 @@ func (c *Conn) handleReset(now int64, body []byte) {
 	}
 	c.closed(now, uint16(m.Reason), "peer reset the connection: "+m.Reason.String())
 	c.flushMessages(StatusPeerClosed)
-	c.linger(now)
+	c.linger(now, lingerNanos)
 }
 
 // fail ends a connection that cannot go on: every outstanding operation
@@ -151,7 +151,7 @@ func (c *Conn) fail(now int64, s Status, text string) {
 
 // sendReset tells the peer, a few times since nothing answers it.
 func (c *Conn) sendReset(now int64) {
-	c.linger(now)
+	c.linger(now, lingerNanos)
 	c.closing.reset = true
 	c.closing.tries = 0
 	c.repeatReset(now)
@@ -181,11 +181,11 @@ func (c *Conn) closed(_ int64, reason uint16, text string) {
 }
 
 // linger keeps a connection that is over for a while, to answer what comes.
-func (c *Conn) linger(now int64) {
+func (c *Conn) linger(now, nanos int64) {
 	c.settle()
 	c.state = stateDead
 	c.closing.at = never
-	c.closing.freeAt = now + lingerNanos
+	c.closing.freeAt = now + nanos
 	c.e.deadline.arm(c, c.closing.freeAt)
 }
 
@@ -214,7 +214,7 @@ func (c *Conn) closeDeadline(now int64) {
 		}
 		c.closed(now, 0, "connection closed")
 		c.flushMessages(StatusFlushed)
-		c.linger(now)
+		c.linger(now, lingerNanos)
 		return
 	}
 	c.repeatClose(now)

@@ -44,21 +44,12 @@ type Conn struct {
 	closing    closeState
 	pendingKey pendingKey
 
-	peer         wire.ConnID
-	peerTag      uint32
-	peerNonce    uint64
-	peerAddr     [MaxPlanes]wire.Addr
-	planes       int
-	paths        int
-	maxPayload   int
-	pathInFlight int // F as agreed
-	peerAckDelay int64
-	peerAckEvery int
-	requireCRC   bool
-	flags        wire.Flags // on every packet of ours
-	dsnWindow    int
-	depth        uint32 // messages per stream and direction
-	streams      int
+	peer      wire.ConnID
+	peerTag   uint32
+	peerNonce uint64
+	peerAddr  [MaxPlanes]wire.Addr
+	flags     wire.Flags // on every packet of ours
+	terms
 
 	table      pathsel.Table
 	tx         []txPlane
@@ -164,7 +155,6 @@ func (c *Conn) open(now int64) {
 	c.creditAt = never
 	c.keepAlive = now
 	c.lastHeard = now
-	c.probeSecret = e.cfg.Random()
 }
 
 // openWindows starts congestion control, once the peer's capacity is known.

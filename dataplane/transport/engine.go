@@ -87,6 +87,10 @@ func (e *Engine) HandlePacket(now int64, plane int, from wire.Addr, ce bool, pkt
 		e.Counters.Wire[r]++
 		return
 	}
+	if mustCarryCRC(h.Type) && h.Flags&wire.FlagCRC == 0 {
+		e.Counters.MissingCRC++
+		return
+	}
 	if h.Type == wire.CONNECT {
 		if e.verify(pkt, h) {
 			e.handleConnect(now, plane, from, h.Body(pkt))
@@ -106,6 +110,12 @@ func (e *Engine) HandlePacket(now int64, plane int, from wire.Addr, ce bool, pkt
 		return
 	}
 	c.handle(now, plane, from, ce, h, h.Body(pkt))
+}
+
+// mustCarryCRC says whether packets of a type carry the checksum whatever was
+// agreed: their sender may not know what the receiver has agreed to.
+func mustCarryCRC(t wire.Type) bool {
+	return t == wire.CONNECT || t == wire.ACCEPT || t == wire.PROBE
 }
 
 func (e *Engine) verify(pkt []byte, h *wire.Header) bool {
@@ -239,17 +249,20 @@ func (e *Engine) newConn(now int64) (*Conn, error) {
 		e.conns = append(e.conns, nil)
 		e.tags = append(e.tags, 0)
 	}
-	e.tags[index]++
+	if e.tags[index]++; e.tags[index]&0xfff == 0 {
+		e.tags[index]++ // so that no connection has number 0
+	}
 	c := &Conn{
-		e:         e,
-		id:        wire.MakeConnID(index, e.tags[index]&0xfff),
-		tag:       uint32(e.cfg.Random()),
-		nonce:     e.cfg.Random(),
-		heapIndex: -1,
-		lastHeard: now,
-		creditAt:  never,
-		tx:        make([]txPlane, len(e.cfg.Planes)),
-		rx:        make([]rxPlane, len(e.cfg.Planes)),
+		e:           e,
+		id:          wire.MakeConnID(index, e.tags[index]&0xfff),
+		tag:         uint32(e.cfg.Random()),
+		nonce:       e.cfg.Random(),
+		probeSecret: e.cfg.Random(),
+		heapIndex:   -1,
+		lastHeard:   now,
+		creditAt:    never,
+		tx:          make([]txPlane, len(e.cfg.Planes)),
+		rx:          make([]rxPlane, len(e.cfg.Planes)),
 	}
 	for p := range c.rx {
 		c.tx[p].wakeAt, c.rx[p].ackAt = never, never

@@ -116,6 +116,10 @@ func (c *Conn) handleProbeAck(now int64, plane int, h *wire.Header, body []byte)
 // it has restarted. The answer carries the tag and the probe's value, which
 // only somebody who saw the probe can know.
 func (c *Conn) peerUnknown(now int64) {
+	if !c.state.carriesData() {
+		c.e.Counters.WrongState++
+		return
+	}
 	if c.restarts++; c.restarts >= restartAnswers {
 		c.stats.RestartedAnswers++
 		c.fail(now, StatusPeerRestarted, StatusPeerRestarted.String())

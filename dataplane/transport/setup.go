@@ -26,6 +26,10 @@ type setupState struct {
 const (
 	setupPauseNanos    = 20_000_000 // first repetition of CONNECT and ACCEPT, doubling
 	setupPauseMaxNanos = 500_000_000
+	// refusedLingerNanos is how long a refusal is remembered: a CONNECT that
+	// repeats because REFUSE was lost must not ask the application again, even
+	// when one repetition is lost as well.
+	refusedLingerNanos = 2*setupPauseMaxNanos + lingerNanos
 )
 
 // DialPeer is one address of the peer and the local plane that reaches it.
@@ -92,6 +96,11 @@ func (e *Engine) Dial(now int64, r DialRequest) (*Conn, error) {
 	if len(r.Peers) == 0 || r.Service == "" || len(r.Service) > MaxService || len(r.Private) > MaxPrivate {
 		return nil, fmt.Errorf("%w: dial needs a peer, a service of at most %d bytes and private data of at most %d", ErrBadRequest, MaxService, MaxPrivate)
 	}
+	for _, p := range r.Peers {
+		if p.Plane < 0 || p.Plane >= len(e.cfg.Planes) {
+			return nil, fmt.Errorf("%w: dial through plane %d, there are %d", ErrBadRequest, p.Plane, len(e.cfg.Planes))
+		}
+	}
 	c, err := e.newConn(now)
 	if err != nil {
 		return nil, err
@@ -149,26 +158,48 @@ func (c *Conn) offer(s *wire.Setup) {
 	}
 }
 
-// agree takes the smaller of both sides' offers.
-func (c *Conn) agree(now int64, s *wire.Setup) error {
-	cfg := &c.e.cfg
-	c.planes = min(len(cfg.Planes), int(s.PlaneCount))
-	c.paths = min(cfg.Paths, int(s.Paths))
-	c.maxPayload = min(cfg.maxPayload(), int(s.MaxPayload)) &^ 7
-	c.dsnWindow = min(cfg.DSNWindow, int(s.DSNWindow))
-	c.streams = min(cfg.MaxStreams, int(s.MaxStreams))
-	c.depth = uint32(min(cfg.MessageDepth, int(s.MessageDepth)))
-	c.pathInFlight = min(cfg.PathInFlight, int(s.PathInFlight))
-	c.peerAckDelay, c.peerAckEvery = int64(s.AckDelay)*1000, int(s.AckEvery)
-	switch {
-	case c.planes < 1 || c.paths < 1 || c.streams < 1 || c.depth < 1 || c.pathInFlight < 1 || s.RxPackets < 1:
-		return errors.New("peer offers no plane, path, stream, message or receive capacity")
-	case c.maxPayload < minPayload:
-		return fmt.Errorf("payload per packet would be %d bytes, at least %d are needed", c.maxPayload, minPayload)
-	case c.dsnWindow < 256 || c.dsnWindow&(c.dsnWindow-1) != 0 || c.depth&(c.depth-1) != 0:
-		return fmt.Errorf("DSN window %d and message depth %d must be powers of two", c.dsnWindow, c.depth)
+// terms are what both sides agreed on.
+type terms struct {
+	planes       int
+	paths        int
+	maxPayload   int
+	pathInFlight int // F
+	peerAckDelay int64
+	peerAckEvery int
+	requireCRC   bool
+	dsnWindow    int
+	depth        uint32 // messages per stream and direction
+	streams      int
+}
+
+// agree takes the smaller of both sides' offers, or says why they do not fit.
+func (c *Config) agree(s *wire.Setup) (terms, error) {
+	t := terms{
+		planes:       min(len(c.Planes), int(s.PlaneCount)),
+		paths:        min(c.Paths, int(s.Paths)),
+		maxPayload:   min(c.maxPayload(), int(s.MaxPayload)) &^ 7,
+		pathInFlight: min(c.PathInFlight, int(s.PathInFlight)),
+		peerAckDelay: int64(s.AckDelay) * 1000,
+		peerAckEvery: int(s.AckEvery),
+		requireCRC:   !c.NoCRC && s.Features&wire.FeatureCRC != 0,
+		dsnWindow:    min(c.DSNWindow, int(s.DSNWindow)),
+		depth:        uint32(min(c.MessageDepth, int(s.MessageDepth))),
+		streams:      min(c.MaxStreams, int(s.MaxStreams)),
 	}
-	c.requireCRC = !cfg.NoCRC && s.Features&wire.FeatureCRC != 0
+	switch {
+	case t.planes < 1 || t.paths < 1 || t.streams < 1 || t.depth < 1 || t.pathInFlight < 1 || s.RxPackets < 1:
+		return t, errors.New("peer offers no plane, path, stream, message or receive capacity")
+	case t.maxPayload < minPayload:
+		return t, fmt.Errorf("payload per packet would be %d bytes, at least %d are needed", t.maxPayload, minPayload)
+	case t.dsnWindow < 256 || t.dsnWindow&(t.dsnWindow-1) != 0 || t.depth&(t.depth-1) != 0:
+		return t, fmt.Errorf("DSN window %d and message depth %d must be powers of two", t.dsnWindow, t.depth)
+	}
+	return t, nil
+}
+
+// begin takes the peer's numbers and sizes everything by the terms.
+func (c *Conn) begin(now int64, s *wire.Setup, t terms) {
+	c.terms = t
 	c.flags = 0
 	if c.requireCRC {
 		c.flags = wire.FlagCRC
@@ -179,7 +210,6 @@ func (c *Conn) agree(now int64, s *wire.Setup) error {
 	c.peer, c.peerTag, c.peerNonce = s.Conn, s.Tag, s.Nonce
 	c.open(now)
 	c.openWindows(now, int(s.RxPackets))
-	return nil
 }
 
 // handleConnect is the responder's first step.
@@ -191,9 +221,7 @@ func (e *Engine) handleConnect(now int64, plane int, from wire.Addr, body []byte
 	}
 	key := pendingKey{from: s.Planes[0].Addr, nonce: s.Nonce}
 	if c := e.dialed[key]; c != nil {
-		if c.setup.accepted {
-			c.sendControl(plane, controlAccept)
-		}
+		c.answerAgain(plane)
 		return
 	}
 	refuse := func(reason wire.RefuseReason, text string) {
@@ -216,16 +244,17 @@ func (e *Engine) handleConnect(now int64, plane int, from wire.Addr, body []byte
 		refuse(wire.RefuseBusy, fmt.Sprintf("%d connections are being set up, the limit (max_pending)", e.pending))
 		return
 	}
+	terms, err := e.cfg.agree(s)
+	if err != nil {
+		refuse(wire.RefuseIncompatible, err.Error())
+		return
+	}
 	c, err := e.newConn(now)
 	if err != nil {
 		refuse(wire.RefuseBusy, err.Error())
 		return
 	}
-	if err := c.agree(now, s); err != nil {
-		e.release(now, c)
-		refuse(wire.RefuseIncompatible, err.Error())
-		return
-	}
+	c.begin(now, s, terms)
 	c.state = stateIncoming
 	c.owner, c.service, c.pendingKey = l.owner, string(s.Service), key
 	c.setup.plane = plane
@@ -237,6 +266,18 @@ func (e *Engine) handleConnect(now int64, plane int, from wire.Addr, body []byte
 		Kind: EventIncoming, Conn: c.id, Owner: c.owner, Service: c.service,
 		Peer: from, Private: append([]byte(nil), s.Private...),
 	})
+}
+
+// answerAgain deals with a CONNECT whose answer, if there was one, was lost.
+func (c *Conn) answerAgain(plane int) {
+	switch {
+	case c.state == stateDead && c.setup.reason != 0:
+		c.sendControl(plane, controlRefuse)
+	case c.state == stateDead && c.closing.reset:
+		c.sendControl(plane, controlReset)
+	case c.state != stateDead && c.setup.accepted:
+		c.sendControl(plane, controlAccept)
+	}
 }
 
 // Accept answers EventIncoming. EventEstablished follows when the peer has
@@ -264,7 +305,7 @@ func (c *Conn) Refuse(now int64, text string) error {
 	}
 	c.setup.reason, c.setup.text = wire.RefuseApplication, text
 	c.sendControl(c.setup.plane, controlRefuse)
-	c.linger(now)
+	c.linger(now, refusedLingerNanos)
 	return nil
 }
 
@@ -279,15 +320,21 @@ func (c *Conn) handleAccept(now int64, plane int, body []byte) {
 		c.e.Counters.WrongState++
 		return
 	}
-	if c.state != stateConnecting {
+	switch {
+	case c.state == stateDead:
+		c.refuseState(now, plane)
+		return
+	case c.state != stateConnecting:
 		c.sendControl(plane, controlConfirm) // our CONFIRM was lost
 		return
 	}
-	private := append([]byte(nil), s.Private...)
-	if err := c.agree(now, s); err != nil {
+	terms, err := c.e.cfg.agree(s)
+	if err != nil {
 		c.dialFailed(now, uint16(wire.RefuseIncompatible), err.Error())
 		return
 	}
+	private := append([]byte(nil), s.Private...)
+	c.begin(now, s, terms)
 	c.setup.at, c.setup.until = never, never
 	c.state = stateEstablished
 	c.sendControl(plane, controlConfirm)
@@ -372,7 +419,7 @@ func (c *Conn) setupDeadline(now int64) {
 		s.reason, s.text = wire.RefuseTimeout, "the application did not answer in time"
 		c.sendControl(s.plane, controlRefuse)
 		c.closed(now, uint16(wire.RefuseTimeout), s.text)
-		c.linger(now)
+		c.linger(now, refusedLingerNanos)
 	case now >= s.until && c.state == stateAccepting:
 		c.fail(now, StatusSilent, "peer did not confirm the connection")
 	case now >= s.at && c.state == stateConnecting:
