@@ -1,6 +1,9 @@
 package config
 
-import "github.com/metaroced/metaroced/ctrl"
+import (
+	"github.com/metaroced/metaroced/ctrl"
+	"github.com/metaroced/metaroced/dataplane/port/xdp"
+)
 
 // file mirrors the TOML file. Quantities with a unit are texts here; validate
 // turns them into numbers. A key's name in errors is its path: daemon.spin_us.
@@ -72,8 +75,8 @@ func defaults() file {
 			UDPPort:        4797,
 			ArenaFramesMiB: 64,
 			ArenaSlabsMiB:  192,
-			RxRing:         2048,
-			TxRing:         2048,
+			RxRing:         xdp.DefaultRing,
+			TxRing:         xdp.DefaultRing,
 		},
 		Transport: transportTable{
 			Paths:             16,

@@ -62,7 +62,7 @@ type BusyPoll struct {
 
 // Defaults of Config.
 const (
-	DefaultRing        = 2048            // receive and transmit ring, entries
+	DefaultRing        = 1024            // receive and transmit ring, entries
 	DefaultTxBudget    = 128             // packets per transmit call in copy modes
 	DefaultBindTimeout = 3 * time.Second // a queue stays busy for some 16 ms after its last owner has gone
 	defaultPollBudget  = 64
@@ -78,8 +78,8 @@ type Config struct {
 
 	// Entries of the rings, powers of two. Frames of the two pools: all receive
 	// frames wait in the fill ring, so they bound the burst that can be received.
-	RxRing   uint32 // 0 = 2048
-	TxRing   uint32 // 0 = 2048
+	RxRing   uint32 // 0 = DefaultRing
+	TxRing   uint32 // 0 = DefaultRing
 	RxFrames uint32 // 0 = RxRing
 	TxFrames uint32 // 0 = TxRing
 

@@ -26,7 +26,7 @@ func TestConfigRefused(t *testing.T) {
 		{"big ring", func(c *Config) { c.TxRing = 1 << 17 }, "transmit ring of 131072"},
 		{"many frames", func(c *Config) { c.TxFrames = 1<<16 + 1 }, "65537 transmit frames"},
 		{"low budget", func(c *Config) { c.TxBudget = 31 }, "budget of 31 packets, must be from 32"},
-		{"high budget", func(c *Config) { c.TxBudget = 4096 }, "transmit ring's 2048"},
+		{"high budget", func(c *Config) { c.TxBudget = 4096 }, "transmit ring's 1024"},
 		{"unknown mode", func(c *Config) { c.Mode = 9 }, "mode 9"},
 		{"contradiction", func(c *Config) { c.Mode, c.RequireZeroCopy = Copy, true }, "mode is copy"},
 		{"negative poll", func(c *Config) { c.BusyPoll.Micros = -1 }, "negative"},
@@ -40,7 +40,7 @@ func TestConfigRefused(t *testing.T) {
 		}
 	}
 	c := Config{Interface: "eth2"}.withDefaults()
-	if err := c.check(); err != nil || c.fillRing() != 4096 || c.completionRing() != 2048 {
+	if err := c.check(); err != nil || c.fillRing() != 2048 || c.completionRing() != 1024 {
 		t.Errorf("defaults: %v, %+v", err, c)
 	}
 }
