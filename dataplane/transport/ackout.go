@@ -69,10 +69,14 @@ func (c *Conn) ackEverything(on int) {
 	c.ready(on)
 }
 
-// announcePlanes tells the peer at once which of our links are up.
+// announcePlanes tells the peer at once which of our links are up: on a usable
+// plane, or on the one that has just come up while none is yet.
 func (c *Conn) announcePlanes() {
 	on := c.otherPlane(-1)
 	if on < 0 {
+		on = bits.TrailingZeros8(c.e.planeUp)
+	}
+	if on >= c.planes {
 		return
 	}
 	c.rx[on].ackMask |= 1 << on
@@ -106,6 +110,9 @@ func (c *Conn) writeAck(now int64, plane int, buf []byte, tx *Tx) int {
 		s.limit = s.consumed + c.depth
 		wire.PutCredit(body, n, credits, wire.Credit{Stream: id, MSNLimit: s.limit})
 		credits++
+	}
+	if c.creditQ.len() > 0 {
+		on.ackMask |= 1 << plane // the rest goes with another one at once
 	}
 	wire.PutAck(body, &wire.Ack{
 		CumulativeDSN:  c.claims.cumulative,
@@ -149,7 +156,7 @@ func (c *Conn) reportOther(now int64, plane int, body []byte, n int) int {
 
 func (c *Conn) putReport(now int64, plane, path int, share uint32, body []byte, n int) {
 	p := &c.rx[plane].paths[path]
-	p.wasClean = true
+	p.wasClean, p.told = p.marked == p.told, p.marked
 	wire.PutReport(body, n, &wire.PathReport{
 		Plane: uint8(plane), Path: uint8(path), Epoch: p.epoch,
 		HighestPSN: p.highest, PacketCount: p.packets, CECount: p.marked,

@@ -9,6 +9,7 @@ type Counters struct {
 	MissingCRC          uint64                   // CRC was agreed and is not there
 	WrongState          uint64                   // a packet that this state of the connection does not take
 	OutsideWindow       uint64                   // DSN or MSN beyond what was granted
+	MessageOver         uint64                   // late packets of a message that was given up or refused
 	BadStream           uint64                   // stream number above the agreed limit
 	BadMessage          uint64                   // contradicts earlier packets of its message
 	BadPayload          uint64                   // longer than agreed, or not where its index says
@@ -43,6 +44,7 @@ func (k *Counters) Each(f func(name string, value uint64)) {
 		{"refused: checksum missing", k.MissingCRC},
 		{"refused: wrong state", k.WrongState},
 		{"refused: outside window", k.OutsideWindow},
+		{"late packets of a message given up", k.MessageOver},
 		{"refused: stream number", k.BadStream},
 		{"refused: message contradiction", k.BadMessage},
 		{"refused: payload length", k.BadPayload},

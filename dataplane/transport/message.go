@@ -201,8 +201,7 @@ func (c *Conn) credit(stream uint16, limit uint32) {
 	if grown := limit - s.limit; grown == 0 || grown > c.depth {
 		return
 	}
-	s.limit = limit
-	c.creditAt = never
+	s.limit = limit // creditAt stays: other streams may wait for theirs
 	c.activate(s)
 	c.wake()
 }

@@ -55,9 +55,12 @@ func (c *Conn) arrived(now int64, plane int, ce bool, h *wire.Header, p *recvPat
 	result := p.record(h.PSN)
 	r.dirty |= 1 << h.Path
 	r.lastPath = h.Path
-	if result == psnDuplicate {
+	switch result {
+	case psnDuplicate:
 		c.e.Counters.DuplicatePSN++
-	} else {
+	case psnOld:
+		// Nobody knows whether it was counted: a replay must not look like news.
+	default:
 		p.packets++
 		if ce {
 			p.marked++
@@ -93,6 +96,10 @@ func (c *Conn) handleData(now int64, h *wire.Header, d *wire.Data, payload []byt
 		e.Counters.Unsupported++
 		return false
 	}
+	if int32(d.MSN-s.limit) >= 0 {
+		e.Counters.OutsideWindow++ // without credit: nothing is kept for it
+		return false
+	}
 	switch c.claims.claim(d.DSN) {
 	case claimDuplicate:
 		e.Counters.Duplicates++
@@ -121,8 +128,8 @@ func (c *Conn) place(h *wire.Header, d *wire.Data, payload []byte, s *recvStream
 	e := c.e
 	if d.MSN-s.next >= uint32(len(s.msgs)) {
 		// A message that is over already because its sender gave it up or an
-		// ERROR ended it, or one beyond what was granted: nothing to place.
-		e.Counters.OutsideWindow++
+		// ERROR ended it: nothing to place.
+		e.Counters.MessageOver++
 		return 0
 	}
 	m := s.msg(d.MSN)
@@ -136,7 +143,7 @@ func (c *Conn) place(h *wire.Header, d *wire.Data, payload []byte, s *recvStream
 	case h.Flags&wire.FlagVoid != 0:
 		m.voided = true
 		return 0
-	case m.count != d.PacketCount || m.hasImm != hasImm:
+	case m.count != d.PacketCount || m.hasImm != hasImm || m.placed == m.count:
 		e.Counters.BadMessage++
 		return wire.ErrorBadMessage
 	case len(payload) > c.maxPayload:
@@ -221,7 +228,7 @@ func (c *Conn) Consumed(stream uint16) {
 }
 
 // grantCredit lets the peer know of a new limit: with the next acknowledgment,
-// or at once when half of the old credit is used.
+// or at once when a quarter of the depth is waiting.
 func (c *Conn) grantCredit(id uint16, s *recvStream) {
 	if s.queued {
 		return

@@ -9,6 +9,7 @@ type recvPath struct {
 	bits     [4]uint64 // bit i: highest-i arrived and its DSN is placed
 	packets  uint32
 	marked   uint32 // with a congestion mark
+	told     uint32 // marked in the last report
 	echo     uint32 // sender's timestamp of the newest packet
 	echoAt   int64  // when that arrived
 	epoch    uint8
@@ -29,7 +30,7 @@ const (
 
 // start begins a new epoch of the path: nothing is carried over.
 func (r *recvPath) start(epoch uint8) {
-	*r = recvPath{epoch: epoch, used: true, highest: ^wire.PSN(0)}
+	*r = recvPath{epoch: epoch, used: true, wasClean: true, highest: ^wire.PSN(0)}
 }
 
 // record notes an arrived PSN.
