@@ -88,8 +88,8 @@ func (c *Conn) handleReport(now int64, arrival int, r *wire.PathReport, allowanc
 		t.lastHeard, t.silent, t.backoff = now, 0, 0
 		c.table.Heard(now, plane, path)
 	}
-	if ack.Packets > 0 {
-		if arrival == plane {
+	if ack.Packets > 0 || ack.CEPackets > 0 {
+		if arrival == plane && r.HoldTime != maxHoldNanos {
 			if rtt := int64(uint32(now) - r.EchoTimestamp - r.HoldTime); rtt > 0 && rtt < maxRTTNanos {
 				ack.RTT = rtt
 			}
@@ -265,7 +265,11 @@ func (c *Conn) forgetFlight() {
 		for path := range t.paths {
 			s := &t.paths[path]
 			for ; s.una != s.next; s.una++ {
-				s.at(s.una).state = sentNone
+				if p := s.at(s.una); p.state == sentOut {
+					p.state = sentNone
+					t.cc.OnRemoved(int64(p.bytes))
+					c.table.OnRemoved(plane, path, 1)
+				}
 			}
 		}
 		t.runs = fifo[run]{}

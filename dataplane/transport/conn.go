@@ -219,7 +219,7 @@ func (c *Conn) handle(now int64, plane int, from wire.Addr, ce bool, h *wire.Hea
 	case wire.RESET:
 		c.handleReset(now, body)
 	case wire.PROBE:
-		c.handleProbe(plane, h, body)
+		c.handleProbe(now, plane, h, body)
 	case wire.PROBE_ACK:
 		c.handleProbeAck(now, plane, h, body)
 	default:

@@ -223,7 +223,7 @@ func (e *Engine) HandlePlane(now int64, plane int, up bool) {
 	}
 	e.planeUp ^= bit
 	for _, c := range e.conns {
-		if c != nil && plane < c.planes && c.state.carriesData() {
+		if c != nil && plane < c.planes && (c.state.carriesData() || c.state == stateIncoming) {
 			c.planeChanged(now, plane)
 			c.announcePlanes()
 		}

@@ -51,7 +51,7 @@ func (c *Conn) writeProbe(now int64, plane int, buf []byte, tx *Tx) int {
 	return finish(buf, &h, wire.ProbeSize)
 }
 
-func (c *Conn) handleProbe(plane int, h *wire.Header, body []byte) {
+func (c *Conn) handleProbe(now int64, plane int, h *wire.Header, body []byte) {
 	var p wire.Probe
 	if r := wire.ParseProbe(body, &p); r != 0 {
 		c.e.Counters.Wire[r]++
@@ -60,6 +60,11 @@ func (c *Conn) handleProbe(plane int, h *wire.Header, body []byte) {
 	if plane >= c.planes || !c.state.carriesData() {
 		c.e.Counters.WrongState++
 		return
+	}
+	if bit := uint8(1) << plane; int(h.Plane) == plane && c.peerUp&bit == 0 {
+		// The peer's link is up after all: the ACK that said so was lost, or
+		// one that is older came later.
+		c.peerPlanes(now, c.peerUp|bit)
 	}
 	q := &c.rx[plane].probeAcks
 	if q.len() >= maxProbeAcks {
@@ -106,8 +111,12 @@ func (c *Conn) handleProbeAck(now int64, plane int, h *wire.Header, body []byte)
 	if int(h.Plane) == plane {
 		rtt = int64(uint32(now) - p.TxTimestamp)
 	}
+	wasUsable := c.usable(int(h.Plane))
 	if c.table.OnProbeAck(now, int(h.Plane), path, rtt) == pathsel.Probing {
 		c.e.deadline.arm(c, max(c.table.ProbeDeadline(), now+1))
+	}
+	if !wasUsable && c.usable(int(h.Plane)) {
+		c.e.deadline.arm(c, now) // what waits on planes that are not usable moves here
 	}
 	c.wake()
 }

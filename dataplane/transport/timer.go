@@ -87,7 +87,22 @@ func (c *Conn) handleDeadline(now int64) {
 	}
 	if now-max(c.lastHeard, c.keepAlive) >= cfg.KeepAliveNanos {
 		c.keepAlive = now
-		c.queueProbe(c.otherPlane(-1), 0)
+		c.keepAliveProbe()
+	}
+}
+
+// keepAliveProbe asks whether the peer is there: on a usable plane, or on every
+// plane whose link is up here when none is, since what is known of the peer's
+// links may be out of date.
+func (c *Conn) keepAliveProbe() {
+	if on := c.otherPlane(-1); on >= 0 {
+		c.queueProbe(on, 0)
+		return
+	}
+	for p := range c.planes {
+		if c.e.planeUp>>p&1 != 0 {
+			c.queueProbe(p, 0)
+		}
 	}
 }
 
@@ -107,14 +122,19 @@ func (c *Conn) probeDue(now int64) {
 func (c *Conn) expireRuns(now int64, plane int) {
 	t := &c.tx[plane]
 	c.popRuns(plane)
-	expired := false
+	expired, freed := false, false
 	for t.runs.len() > 0 && c.runDeadline(plane) <= now {
 		f := t.runs.pop()
 		unheard := t.lastHeard < f.sentAt
-		if n := c.expireRun(now, plane, &f); n > 0 && unheard {
+		n := c.expireRun(now, plane, &f)
+		freed = freed || n > 0
+		if n > 0 && unheard {
 			t.silent += n
 			expired = true
 		}
+	}
+	if freed {
+		c.ready(plane) // what expired has left the window
 	}
 	if expired && t.backoff < maxBackoff {
 		t.backoff++
