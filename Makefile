@@ -2,7 +2,7 @@
 # make lab        builds and runs the main job between two hosts in namespaces; root
 # make test       runs all tests; as root also those that need the kernel
 # make check      everything a change must pass
-# make bench      prints raw AF_XDP, the copy + CRC baseline and the lab side by side; root
+# make bench      measures how good it is, each figure beside its bar; root, about 5 minutes
 # make generate   rebuilds the committed BPF objects; needs clang 14
 # make clean      removes bin/
 #

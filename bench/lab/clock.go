@@ -7,9 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processStart is when this process began, as near as a Go program can tell.
-var processStart = time.Now()
-
 // clock reads CLOCK_MONOTONIC, which all processes of the machine share. Reading
 // it through the time package avoids the system call that unix.ClockGettime makes.
 type clock struct {

@@ -30,6 +30,9 @@ func Run(ctx context.Context, o Options) (result *Result, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
+	if o.Started.IsZero() {
+		o.Started = time.Now()
+	}
 	r := &run{options: &o}
 	defer func() { err = errors.Join(err, r.close()) }()
 	if err := r.setUp(ctx); err != nil {
@@ -135,7 +138,7 @@ func (r *run) job(ctx context.Context) (err error) {
 
 	written, err := r.writer.wait(ctx, kindDone, func(e *appEvent) {
 		if e.Kind == kindFirst {
-			r.result.SetupMs = milliseconds(e.Time - r.clock.at(processStart))
+			r.result.SetupMs = milliseconds(e.Time - r.clock.at(o.Started))
 		}
 	})
 	if err != nil {
@@ -177,10 +180,7 @@ func (r *run) conclude(ctx context.Context, w *writerResult, v *verifierResult) 
 	}
 	res.Timeline = v.Timeline
 	if fault, ok := r.faults.firstFailure(); ok {
-		jobEnd := w.Start + int64(r.options.Duration)
-		if recovery, ok := RecoveryMs(v.Timeline, milliseconds(fault-v.Start), milliseconds(jobEnd-v.Start)); ok {
-			res.RecoveryMs = &recovery
-		}
+		res.addFault(milliseconds(fault-v.Start), milliseconds(w.Start+int64(r.options.Duration)-v.Start))
 	}
 	a, err := r.daemons[hostA].status(ctx)
 	if err != nil {

@@ -10,13 +10,17 @@ import (
 	"os/exec"
 	"strconv"
 	"text/tabwriter"
+	"time"
 
 	"github.com/metaroced/metaroced/bench/lab/histogram"
 	"github.com/metaroced/metaroced/cmd/metaroced/perf"
 )
 
-// latencyBytes is the size of the operations whose round trip is measured.
-const latencyBytes = 64
+const (
+	latencyBytes = 64     // of the operations whose round trip is measured
+	latencyTrips = 10_000 // of each kind, after perf.WarmUpTrips that do not count
+	latencyLimit = 60 * time.Second
+)
 
 // udpCommand is the hidden subcommand that calls RunUDPEcho and RunUDPPing.
 const udpCommand = "lab-udp"
@@ -30,7 +34,9 @@ type LatencyResult struct {
 }
 
 // RunLatency measures LatencyResult on one plane. Each application, and each side of
-// the kernel's UDP, runs on the CPU of its host's worker.
+// the kernel's UDP, runs on the CPU of its host's worker. All make the same number
+// of round trips, one after the other; while UDP is measured the daemons are
+// connected to nobody and wait as Options.Poll says.
 func RunLatency(ctx context.Context, o Options) (result *LatencyResult, err error) {
 	o.Planes = 1
 	if err := o.Validate(); err != nil {
@@ -70,7 +76,7 @@ func (r *run) perfLatency(ctx context.Context, clients, servers *spawner, name s
 	serverArgs := append([]string{"perf", "server", "--socket", r.daemons[hostB].socket}, flags...)
 	clientArgs := append([]string{
 		"perf", "client", o.addresses(hostB)[0].String(), "--socket", r.daemons[hostA].socket,
-		"--lat", "--size", strconv.Itoa(latencyBytes), "--duration", o.Duration.String(), "--json",
+		"--lat", "--size", strconv.Itoa(latencyBytes), "--iterations", strconv.Itoa(latencyTrips), "--json",
 	}, flags...)
 	server, err := startNotifying(ctx, servers.start, name, exec.Command(o.Executable, serverArgs...), r.dir)
 	if err != nil {
@@ -96,7 +102,7 @@ func (r *run) udpLatency(ctx context.Context) (latency histogram.Micros, err err
 	if err != nil {
 		return latency, err
 	}
-	ping := exec.Command(o.Executable, udpCommand, "--ping", address, "--cpu", strconv.Itoa(o.CPUA), "--duration", o.Duration.String())
+	ping := exec.Command(o.Executable, udpCommand, "--ping", address, "--cpu", strconv.Itoa(o.CPUA))
 	err = r.measure(ctx, r.host(hostA), "udp ping", ping, &latency)
 	_ = echo.stop() // ends by the signal, as it must
 	return latency, err
@@ -110,7 +116,7 @@ func (r *run) measure(ctx context.Context, start starter, name string, command *
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.options.Duration+readyLimit)
+	ctx, cancel := context.WithTimeout(ctx, latencyLimit)
 	defer cancel()
 	select {
 	case <-ctx.Done():

@@ -75,6 +75,8 @@ type Options struct {
 
 	Poll string // the daemons' poll mode: adaptive, busy or interrupt
 
+	Started time.Time // what Result.SetupMs counts from; zero: the call of Run
+
 	Executable string    // metaroced binary that is started as daemons and applications
 	Live       io.Writer // a terminal for the live table; nil: none
 	Log        io.Writer // what daemons and applications write to stderr

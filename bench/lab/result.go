@@ -28,6 +28,7 @@ type Result struct {
 	Timeline             []TimelinePoint  `json:"timeline"`
 
 	RecoveryMs      *float64 `json:"recovery_ms"`       // null: no plane failed, or goodput did not come back
+	FaultMs         *float64 `json:"fault_ms"`          // when the first plane failed, on the timeline's clock; null: none did
 	IdleCPUFraction *float64 `json:"idle_cpu_fraction"` // of one core, the busier daemon; null: not measured
 	DurationMs      float64  `json:"duration_ms"`       // the time goodput_gbps is over
 	Seed            uint64   `json:"seed"`
@@ -92,6 +93,14 @@ func (r *Result) Failure() string {
 		return "the run is void: " + r.VoidReason
 	}
 	return ""
+}
+
+// addFault judges a fault; both times are on the timeline's clock.
+func (r *Result) addFault(faultMs, jobMs float64) {
+	r.FaultMs = &faultMs
+	if recovery, ok := RecoveryMs(r.Timeline, faultMs, jobMs); ok {
+		r.RecoveryMs = &recovery
+	}
 }
 
 // addStatus takes over what the daemons know; a is the writer's side.

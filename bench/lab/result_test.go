@@ -25,7 +25,7 @@ func TestJSONHasTheFieldsThatStay(t *testing.T) {
 	for path, want := range map[string]string{
 		"": "goodput_gbps operations bytes mismatched_bytes errors retransmissions retransmissions_timer duplicates " +
 			"latency_us planes paths switch frames_leaked setup_ms cpu_seconds timeline " +
-			"recovery_ms idle_cpu_fraction duration_ms seed void void_reason first_error rate_dropped rate_marked overflowed",
+			"recovery_ms fault_ms idle_cpu_fraction duration_ms seed void void_reason first_error rate_dropped rate_marked overflowed",
 		"latency_us":  "p50 p99 p999 max",
 		"planes":      "name mode tx_bytes rx_bytes state",
 		"paths":       "plane id state srtt_us ce_fraction loss_fraction tx_packets retransmissions",

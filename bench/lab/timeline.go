@@ -76,6 +76,9 @@ type TimelinePoint struct {
 	GoodputGbps float64 `json:"goodput_gbps"`
 }
 
+// stepMs is the length of a step in milliseconds.
+const stepMs = float64(bucketNanos) / float64(time.Millisecond)
+
 // How recovery from a fault is judged: the goodput is back at the first of
 // recoveredSteps steps in a row that each reach recoveredFraction of the median
 // before the fault. The first startUpMs of the job, when windows still grow, do
@@ -91,39 +94,51 @@ const (
 // row at 0.70 of the median before or more. ok is false when goodput did not come
 // back before jobMs, when the job ended, or there was none before.
 func RecoveryMs(points []TimelinePoint, faultMs, jobMs float64) (recovery float64, ok bool) {
-	const stepMs = float64(bucketNanos) / float64(time.Millisecond)
-	var before, settled []float64
-	for _, p := range points {
-		if float64(p.TimeMs)+stepMs > faultMs {
-			break
-		}
-		before = append(before, p.GoodputGbps)
-		if p.TimeMs >= startUpMs {
-			settled = append(settled, p.GoodputGbps)
-		}
-	}
-	if len(settled) > 0 {
-		before = settled
-	}
-	threshold := recoveredFraction * Median(before)
+	return SteadyMs(points, faultMs, 0, jobMs)
+}
+
+// SteadyMs is RecoveryMs that looks only at steps from graceMs after the fault on;
+// what it returns counts from the fault too.
+func SteadyMs(points []TimelinePoint, faultMs, graceMs, jobMs float64) (start float64, ok bool) {
+	threshold := recoveredFraction * GoodputBefore(points, faultMs)
 	if threshold <= 0 {
 		return 0, false
 	}
 	inARow := 0
 	for _, p := range points {
-		start := float64(p.TimeMs)
-		if start+stepMs > jobMs {
+		at := float64(p.TimeMs)
+		if at+stepMs > jobMs {
 			break
 		}
-		if start < faultMs || p.GoodputGbps < threshold {
+		if at < faultMs+graceMs || p.GoodputGbps < threshold {
 			inARow = 0
 			continue
 		}
 		if inARow++; inARow == recoveredSteps {
-			return start - (recoveredSteps-1)*stepMs - faultMs, true
+			return at - (recoveredSteps-1)*stepMs - faultMs, true
 		}
 	}
 	return 0, false
+}
+
+// GoodputBefore returns the median goodput of the steps before a fault.
+func GoodputBefore(points []TimelinePoint, faultMs float64) float64 {
+	if settled := MedianGoodput(points, startUpMs, faultMs); settled > 0 {
+		return settled
+	}
+	return MedianGoodput(points, 0, faultMs)
+}
+
+// MedianGoodput returns the median goodput of the steps that lie between two
+// times, 0 when there is none.
+func MedianGoodput(points []TimelinePoint, fromMs, toMs float64) float64 {
+	var between []float64
+	for _, p := range points {
+		if at := float64(p.TimeMs); at >= fromMs && at+stepMs <= toMs {
+			between = append(between, p.GoodputGbps)
+		}
+	}
+	return Median(between)
 }
 
 // Median returns the middle value, the mean of the two middle ones of an even

@@ -91,6 +91,21 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
+func TestSteadyLooksOnlyAfterTheGrace(t *testing.T) {
+	points := steps(100, 10, 8, 8, 2, 1, 90, 8)
+	for grace, want := range map[float64]float64{0: 0, 20: 20, 40: 100, 50: 100, 120: 120} {
+		if got, ok := SteadyMs(points, 1000, grace, 2000); !ok || got != want {
+			t.Errorf("from %v ms on: %v, %v, want %v", grace, got, ok, want)
+		}
+	}
+	if got := MedianGoodput(points, 1000, 1030); got != 8 {
+		t.Errorf("median goodput %v", got)
+	}
+	if got := MedianGoodput(points, 5000, 6000); got != 0 {
+		t.Errorf("median goodput of nothing %v", got)
+	}
+}
+
 func TestMedian(t *testing.T) {
 	for _, c := range []struct {
 		values []float64

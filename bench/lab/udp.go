@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,17 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/metaroced/metaroced/bench/lab/histogram"
+	"github.com/metaroced/metaroced/cmd/metaroced/perf"
 )
 
 // udpPort is where the echo of the kernel's UDP listens; any port but ours.
 const udpPort = 4798
 
 // udpTimeout is how long a ping waits for its answer before it counts as lost.
-const udpTimeout = 100 * time.Millisecond
+const udpTimeout = 20 * time.Millisecond
 
-// RunUDPEcho answers every datagram to address, sleeping in the kernel between
-// them, until the process is ended. ready is called when it can be pinged.
-// It runs on the given CPU, -1 for any.
+// RunUDPEcho answers datagrams to address from whoever sends the first, sleeping in
+// the kernel between them, until the process is ended. ready is called when it can
+// be pinged. It runs on the given CPU, -1 for any.
 func RunUDPEcho(address netip.Addr, cpu int, ready func()) error {
 	if err := pinThread(cpu); err != nil {
 		return err
@@ -36,24 +38,32 @@ func RunUDPEcho(address netip.Addr, cpu int, ready func()) error {
 	}
 	ready()
 	buffer := make([]byte, 65536)
+	_, first, err := unix.Recvfrom(fd, buffer, unix.MSG_PEEK)
+	if err != nil {
+		return fmt.Errorf("udp: receive: %w", err)
+	}
+	// Connected, reading and writing cost no address and no allocation.
+	if err := unix.Connect(fd, first); err != nil {
+		return fmt.Errorf("udp: connect to the first sender: %w", err)
+	}
 	for {
-		n, from, err := unix.Recvfrom(fd, buffer, 0)
+		n, err := unix.Read(fd, buffer)
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("udp: receive: %w", err)
 		}
-		if err := unix.Sendto(fd, buffer[:n], 0, from); err != nil {
+		if _, err := unix.Write(fd, buffer[:n]); err != nil {
 			return fmt.Errorf("udp: answer: %w", err)
 		}
 	}
 }
 
-// RunUDPPing measures round trips of 64 bytes to an echo for a while, sleeping
-// in the kernel for each answer, and writes their summary to out as JSON.
-// It runs on the given CPU, -1 for any.
-func RunUDPPing(address netip.Addr, cpu int, duration time.Duration, out io.Writer) error {
+// RunUDPPing measures round trips of 64 bytes to an echo, sleeping in the kernel for
+// each answer, and writes their summary to out as JSON. Those that are lost do not
+// count. It runs on the given CPU, -1 for any.
+func RunUDPPing(address netip.Addr, cpu int, out io.Writer) error {
 	if err := pinThread(cpu); err != nil {
 		return err
 	}
@@ -69,25 +79,57 @@ func RunUDPPing(address netip.Addr, cpu int, duration time.Duration, out io.Writ
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout); err != nil {
 		return fmt.Errorf("udp: receive timeout: %w", err)
 	}
-	var latency histogram.Histogram
-	ping, answer := make([]byte, latencyBytes), make([]byte, latencyBytes)
-	for start := time.Now(); time.Since(start) < duration; {
-		sent := time.Now()
-		if err := unix.Send(fd, ping, 0); err != nil {
-			return fmt.Errorf("udp: send to %v: %w", address, err)
-		}
-		if _, _, err := unix.Recvfrom(fd, answer, 0); err != nil {
-			if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
-				continue // lost, for instance to resolving the neighbour
-			}
-			return fmt.Errorf("udp: receive: %w", err)
-		}
-		latency.Record(int64(time.Since(sent)))
-	}
-	if latency.Count() == 0 {
-		return fmt.Errorf("udp: no answer from %v within %v", address, duration)
+	latency, err := pingUDP(fd)
+	if err != nil {
+		return fmt.Errorf("udp: ping %v: %w", address, err)
 	}
 	return json.NewEncoder(out).Encode(latency.Micros())
+}
+
+// pingUDP makes as many round trips, warm-up and reads of the clock per trip as
+// perf.Latency does.
+func pingUDP(fd int) (*histogram.Histogram, error) {
+	var latency histogram.Histogram
+	start := time.Now()
+	last := time.Duration(0)
+	for trip := range uint64(perf.WarmUpTrips + latencyTrips) {
+		answered, err := exchange(fd, trip)
+		if err != nil {
+			return nil, err
+		}
+		now := time.Since(start)
+		if answered && trip >= perf.WarmUpTrips {
+			latency.Record(int64(now - last))
+		}
+		last = now
+	}
+	if latency.Count() == 0 {
+		return nil, errors.New("no answer")
+	}
+	return &latency, nil
+}
+
+// exchange sends a numbered datagram and waits for the answer with that number;
+// answers to earlier ones are too late. answered is false when there is none in
+// time, for instance while the neighbour is resolved.
+func exchange(fd int, number uint64) (answered bool, err error) {
+	var message [latencyBytes]byte
+	binary.LittleEndian.PutUint64(message[:], number)
+	if _, err := unix.Write(fd, message[:]); err != nil {
+		return false, err
+	}
+	for {
+		_, err := unix.Read(fd, message[:])
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			return false, nil
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return false, err
+		case binary.LittleEndian.Uint64(message[:]) == number:
+			return true, nil
+		}
+	}
 }
 
 // udpSocket returns a blocking IPv4 socket that sends without a checksum: veth

@@ -16,6 +16,9 @@ import (
 	"github.com/metaroced/metaroced/cmd/metaroced/units"
 )
 
+// processStart is when this process began, as near as a Go program can tell.
+var processStart = time.Now()
+
 // labFlags are the lab's flags in the forms in which people write them.
 type labFlags struct {
 	options                                 lab.Options
@@ -105,6 +108,7 @@ the end. The exit status is 0 only when every byte was right and no operation fa
 			if flags.latency {
 				return runLabLatency(command.Context(), options, flags.asJSON, command.OutOrStdout())
 			}
+			options.Started = processStart
 			if !flags.asJSON && isTerminal(os.Stdout) {
 				options.Live = os.Stdout
 			}
@@ -115,7 +119,7 @@ the end. The exit status is 0 only when every byte was right and no operation fa
 	flags.registerFaults(command)
 	command.Flags().BoolVar(&flags.asJSON, "json", false, "print one JSON object on standard output, nothing else")
 	command.Flags().BoolVar(&flags.latency, "lat", false,
-		"instead of the job: round trips of a 64 B WRITE, spinning and sleeping, and of the kernel's UDP")
+		"instead of the job: 10,000 round trips of a 64 B WRITE, spinning and sleeping, and of the kernel's UDP")
 	return command
 }
 

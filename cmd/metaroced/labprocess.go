@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +27,6 @@ func newLabApp() *cobra.Command {
 // newLabUDP is what the lab starts to measure the kernel's UDP.
 func newLabUDP() *cobra.Command {
 	var echo, ping string
-	var duration time.Duration
 	var cpu int
 	command := &cobra.Command{
 		Use:    "lab-udp",
@@ -45,13 +43,12 @@ func newLabUDP() *cobra.Command {
 				log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 				return lab.RunUDPEcho(address, cpu, func() { notifyReady(log) })
 			}
-			return lab.RunUDPPing(address, cpu, duration, command.OutOrStdout())
+			return lab.RunUDPPing(address, cpu, command.OutOrStdout())
 		},
 	}
 	command.Flags().StringVar(&echo, "echo", "", "answer datagrams to this address")
 	command.Flags().StringVar(&ping, "ping", "", "measure round trips to this address")
 	command.Flags().IntVar(&cpu, "cpu", -1, "run on this CPU (-1: any)")
-	command.Flags().DurationVar(&duration, "duration", time.Second, "how long to measure")
 	command.MarkFlagsOneRequired("echo", "ping")
 	command.MarkFlagsMutuallyExclusive("echo", "ping")
 	return command

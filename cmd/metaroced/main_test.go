@@ -57,6 +57,7 @@ func TestWrongUsageIsStatus2(t *testing.T) {
 		"--mtu 9000 is outside 1280 to 3498":   {"lab", "--mtu", "9000"},
 		"--rounds 0 is outside 1 to 1000":      {"bench", "--rounds", "0"},
 		`--loss: "5" has no percent sign`:      {"bench", "--loss", "5"},
+		`--only "x" is not one of throughput`:  {"bench", "--only", "x"},
 		`--poll "x" is not one of adaptive`:    {"lab", "--poll", "x"},
 	} {
 		status, out, errors := runCommand(t, args...)

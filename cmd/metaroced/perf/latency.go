@@ -8,8 +8,8 @@ import (
 	"github.com/metaroced/metaroced/client"
 )
 
-// warmUpTrips come before the first round trip that counts.
-const warmUpTrips = 100
+// WarmUpTrips come before the first round trip that counts.
+const WarmUpTrips = 100
 
 // Latency measures round trips of one size; see the package comment.
 func Latency(ctx context.Context, session *client.Session, target Target, size int64, m Measure) (Row, error) {
@@ -18,7 +18,7 @@ func Latency(ctx context.Context, session *client.Session, target Target, size i
 		return Row{}, err
 	}
 	defer c.conn.Close()
-	for range warmUpTrips {
+	for range WarmUpTrips {
 		if err := c.roundTrip(ctx, size); err != nil {
 			return Row{}, err
 		}
