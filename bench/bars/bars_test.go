@@ -213,7 +213,8 @@ func TestOptions(t *testing.T) {
 	for want, o := range map[string]Options{
 		"--rounds 0 is outside 1 to 1000":                                        {},
 		`--only "speed" is not one of throughput, failure, mixed, idle, latency`: {Rounds: 1, Parts: []Part{"speed"}},
-		"--planes 1": {Rounds: 1, Parts: []Part{PartFailure}, Lab: lab.Options{Planes: 1}},
+		"--only names no part":                                                   {Rounds: 1},
+		"--planes 1":                                                             {Rounds: 1, Parts: []Part{PartFailure}, Lab: lab.Options{Planes: 1}},
 	} {
 		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

@@ -45,6 +45,9 @@ func (o *Options) Validate() error {
 	if o.Rounds < 1 || o.Rounds > MaxRounds {
 		return fmt.Errorf("--rounds %d is outside 1 to %d", o.Rounds, MaxRounds)
 	}
+	if len(o.Parts) == 0 {
+		return fmt.Errorf("--only names no part; there are %s", strings.Join(PartNames(), ", "))
+	}
 	for _, p := range o.Parts {
 		if !slices.Contains(AllParts(), p) {
 			return fmt.Errorf("--only %q is not one of %s", p, strings.Join(PartNames(), ", "))
