@@ -58,16 +58,6 @@ func (r *recvPath) record(psn wire.PSN) psnResult {
 	return psnFilled
 }
 
-// seen says whether a PSN was recorded before.
-func (r *recvPath) seen(psn wire.PSN) bool {
-	d := int32(psn - r.highest)
-	if d > 0 || d <= -bitvectorPackets {
-		return false
-	}
-	i := uint(-d)
-	return r.bits[i>>6]>>(i&63)&1 != 0
-}
-
 // shift moves the bitvector up by n PSNs.
 func (r *recvPath) shift(n uint) {
 	if n >= bitvectorPackets {

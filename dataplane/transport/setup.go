@@ -19,7 +19,6 @@ type setupState struct {
 	private  []byte // ours, sent with CONNECT or ACCEPT
 	text     string // of a REFUSE
 	reason   wire.RefuseReason
-	setup    wire.Setup // the peer's CONNECT, kept for the application's answer
 	accepted bool
 }
 
