@@ -29,6 +29,10 @@ const (
 	// ipv4UDPBytes and ipv6UDPBytes are the headers between MTU and UDP payload.
 	ipv4UDPBytes = 28
 	ipv6UDPBytes = 48
+	// frameBytes is what a packet occupies of its link beside the UDP payload:
+	// IPv4 and UDP, Ethernet header and checksum, preamble and gap. Windows,
+	// pace and shares count it, or a sender at its share would be above the rate.
+	frameBytes = ipv4UDPBytes + 14 + 4 + 8 + 12
 )
 
 // PlaneConfig describes one local plane.

@@ -160,7 +160,7 @@ func (c *Conn) open(now int64) {
 // openWindows starts congestion control, once the peer's capacity is known.
 func (c *Conn) openWindows(now int64, peerPackets int) {
 	e := c.e
-	packet := int64(c.maxPayload + wire.DataOverhead + ipv6UDPBytes)
+	packet := int64(c.maxPayload + wire.DataOverhead + frameBytes)
 	for p := range c.planes {
 		cfg := congestion.Config{
 			PacketBytes:      packet,

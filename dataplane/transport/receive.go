@@ -44,7 +44,7 @@ func (c *Conn) handleReliable(now int64, plane int, ce bool, h *wire.Header, bod
 		return
 	}
 	if accepted {
-		r.bytes += int64(wire.HeaderSize + len(body) + wire.TrailerSize + ipv4UDPBytes)
+		r.bytes += int64(wire.HeaderSize + len(body) + wire.TrailerSize + frameBytes)
 		c.arrived(now, plane, ce, h, p, timestamp)
 	}
 }

@@ -46,7 +46,7 @@ func (c *Conn) transmitData(now int64, plane int, buf []byte, tx *Tx) int {
 // mayTransmit asks congestion control, and remembers when to ask again.
 func (c *Conn) mayTransmit(now int64, plane int) bool {
 	t := &c.tx[plane]
-	bytes := int64(c.maxPayload + wire.DataOverhead + ipv4UDPBytes)
+	bytes := int64(c.maxPayload + wire.DataOverhead + frameBytes)
 	if t.backoff >= 2 && t.cc.InFlight() > silentPackets*bytes {
 		return false
 	}
@@ -142,7 +142,7 @@ func (c *Conn) emit(now int64, plane, path int, k *choice, buf []byte, tx *Tx) i
 		n = c.writeData(now, m, index, k.dsn, &h, buf)
 	}
 	tx.SourcePort, tx.Class = info.SourcePort, h.Class
-	wireBytes := int32(n + ipv4UDPBytes)
+	wireBytes := int32(n + frameBytes)
 	psn := s.push(sentPacket{dsn: k.dsn, bytes: wireBytes, state: sentOut})
 	r := c.log.at(k.dsn)
 	r.psn, r.plane, r.path, r.state = psn, uint8(plane), uint8(path), recordSent
@@ -155,7 +155,7 @@ func (c *Conn) emit(now int64, plane, path int, k *choice, buf []byte, tx *Tx) i
 // fillsWindow says whether the next packet fills a window too small for the
 // peer to acknowledge it by count: it would wait for its delay instead.
 func (c *Conn) fillsWindow(t *txPlane) bool {
-	packet := int64(c.maxPayload + wire.DataOverhead + ipv4UDPBytes)
+	packet := int64(c.maxPayload + wire.DataOverhead + frameBytes)
 	w := t.cc.Window()
 	return w < 2*packet*int64(c.peerAckEvery) && t.cc.InFlight()+2*packet > w
 }
