@@ -68,6 +68,7 @@ type Config struct {
 	MaxRegions             int   // default 65536
 	MaxPending             int   // connections being set up by peers; default 256
 	NoCRC                  bool  // do not ask for the CRC-32C trailer
+	BurstNanos             int64 // how far sending may run ahead of its pace; default 50 us
 	DelayTargetNanos       int64 // queueing delay that counts as congestion; 0 = off
 	// Random returns 64 unpredictable bits: crypto/rand in a daemon, seeded in
 	// a simulation.

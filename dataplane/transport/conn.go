@@ -168,6 +168,7 @@ func (c *Conn) openWindows(now int64, peerPackets int) {
 			MaxWindowBytes:   packet * int64(peerPackets),
 			LinkBitsPerSec:   e.cfg.Planes[p].LinkBitsPerSec,
 			DelayTargetNanos: e.cfg.DelayTargetNanos,
+			BurstNanos:       e.cfg.BurstNanos,
 		}
 		c.tx[p].cc.Init(&cfg, now)
 	}
