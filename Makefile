@@ -1,34 +1,42 @@
 # make            builds bin/metaroced; needs Go only
-# make lab        builds and runs the main job between two hosts in namespaces; root
+# make lab        builds and runs the main job between two hosts in namespaces
 # make test       runs all tests; as root also those that need the kernel
 # make check      everything a change must pass
-# make bench      measures how good it is, each figure beside its bar; root, about 5 minutes
+# make bench      measures how good it is, each figure beside its bar; about 5 minutes
 # make generate   rebuilds the committed BPF objects; needs clang 14
 # make clean      removes bin/
 #
-# LAB and BENCH hold flags, for example: make lab LAB="--loss 1% --duration 10s"
+# lab and bench need root: without it they build as you and call sudo to run.
+# LAB, BENCH and TESTFLAGS hold flags, for example:
+#
+#     make lab LAB="--loss 1% --duration 10s"
 
-GO ?= go
+# sudo's PATH does not have the place that Go's own instructions install to.
+GO ?= $(or $(shell command -v go),$(wildcard /usr/local/go/bin/go),go)
 LAB ?=
 BENCH ?=
 TESTFLAGS ?=
 
+# git refuses to tell root about somebody else's clone, and Go then to build.
+export GOFLAGS := $(strip $(shell $(GO) env GOFLAGS 2>/dev/null) -buildvcs=false)
+
 ROOT := $(filter 0,$(shell id -u))
+AS_ROOT := $(if $(ROOT),,sudo)
 
 # As root a test that skips for want of privileges is a failure.
 TEST_ENVIRONMENT := $(if $(ROOT),METAROCED_REQUIRE_PRIVILEGED=1)
 
 .PHONY: build
 build: need-go
-	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o bin/metaroced ./cmd/metaroced
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/metaroced ./cmd/metaroced
 
 .PHONY: lab
 lab: need-root build
-	bin/metaroced lab $(LAB)
+	$(AS_ROOT) bin/metaroced lab $(LAB)
 
 .PHONY: bench
 bench: need-root build
-	bin/metaroced bench $(BENCH)
+	$(AS_ROOT) bin/metaroced bench $(BENCH)
 
 .PHONY: test
 test: need-go
@@ -39,7 +47,11 @@ test: need-go
 check: check-static $(if $(wildcard /usr/bin/clang-14),check-generated) test check-race
 
 .PHONY: check-static
-check-static: check-format check-vet check-arm64
+check-static: check-tidy check-format check-vet check-arm64
+
+.PHONY: check-tidy
+check-tidy: need-go
+	@$(GO) mod tidy -diff || { echo "go.mod is not tidy (run: go mod tidy)"; exit 1; }
 
 .PHONY: check-format
 check-format: need-go
@@ -92,10 +104,11 @@ clean:
 
 .PHONY: need-go
 need-go:
-	@command -v $(GO) >/dev/null || { \
+	@command -v "$(GO)" >/dev/null || { \
 		echo "Go is missing: install the version that go.mod names (https://go.dev/dl) and put it into PATH"; exit 1; }
 
 .PHONY: need-root
 need-root:
-	@test -n "$(ROOT)" || { \
-		echo "this needs root: it makes network namespaces, links and XDP programs (all gone afterwards)"; exit 1; }
+	@test -n "$(ROOT)" || command -v sudo >/dev/null || { \
+		echo "this needs root, and there is no sudo: it makes network namespaces, links and XDP programs (all gone afterwards)"; \
+		exit 1; }

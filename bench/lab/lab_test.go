@@ -24,7 +24,7 @@ var executable = sync.OnceValues(func() (string, error) {
 	}
 	executableDir = dir
 	path := filepath.Join(dir, "metaroced")
-	command := exec.Command("go", "build", "-o", path, "github.com/metaroced/metaroced/cmd/metaroced")
+	command := exec.Command("go", "build", "-buildvcs=false", "-o", path, "github.com/metaroced/metaroced/cmd/metaroced")
 	if text, err := command.CombinedOutput(); err != nil {
 		return "", &exec.Error{Name: "go build: " + string(text), Err: err}
 	}
