@@ -104,6 +104,7 @@ func (c *Conn) handleReport(now int64, arrival int, r *wire.PathReport, allowanc
 	}
 	s.settle()
 	c.popRuns(plane)
+	e.deadline.arm(c, c.runDeadline(plane)) // news ends the doublings of the timer
 }
 
 // resolve goes over the path's unresolved PSNs up to the highest reported: a

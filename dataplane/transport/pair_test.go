@@ -60,6 +60,7 @@ type pair struct {
 	seq     int
 	faults  faults
 	tap     func(from *endpoint, pkt []byte) bool // false: drop
+	onEvent func(e *endpoint, ev *Event)          // instead of keeping it
 	sent    int
 	buf     []byte
 }
@@ -128,6 +129,10 @@ func (p *pair) flush() {
 		}
 		var ev Event
 		for e.engine.PollEvent(&ev) {
+			if p.onEvent != nil {
+				p.onEvent(e, &ev)
+				continue
+			}
 			e.events = append(e.events, ev)
 			if ev.Kind == EventReceived && !e.taken {
 				e.engine.Conn(ev.Conn).Consumed(ev.Stream)

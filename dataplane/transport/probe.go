@@ -115,6 +115,7 @@ func (c *Conn) handleProbeAck(now int64, plane int, h *wire.Header, body []byte)
 	if c.table.OnProbeAck(now, int(h.Plane), path, rtt) == pathsel.Probing {
 		c.e.deadline.arm(c, max(c.table.ProbeDeadline(), now+1))
 	}
+	c.e.deadline.arm(c, c.runDeadline(int(h.Plane)))
 	if !wasUsable && c.usable(int(h.Plane)) {
 		c.e.deadline.arm(c, now) // what waits on planes that are not usable moves here
 	}
@@ -132,5 +133,7 @@ func (c *Conn) peerUnknown(now int64) {
 	if c.restarts++; c.restarts >= restartAnswers {
 		c.stats.RestartedAnswers++
 		c.fail(now, StatusPeerRestarted, StatusPeerRestarted.String())
+		return
 	}
+	c.keepAliveProbe() // to be sure without waiting for the next one
 }
