@@ -103,8 +103,12 @@ func (c *Conn) handleClose(now int64, plane int, h *wire.Header, body []byte) {
 		return
 	}
 	k.peerClosed = true
-	c.closed(now, uint16(m.Reason), "peer closed the connection: "+m.Reason.String())
+	text := "peer closed the connection: " + m.Reason.String()
+	if k.sent {
+		text = "connection closed" // by us; the peer has followed
+	}
 	c.flushMessages(StatusPeerClosed)
+	c.closed(now, uint16(m.Reason), text)
 	k.wanted = true
 	c.maybeClose(now)
 	c.finishClose(now)
@@ -132,8 +136,8 @@ func (c *Conn) handleReset(now int64, body []byte) {
 		c.dialFailed(now, uint16(m.Reason), "peer reset the connection: "+m.Reason.String())
 		return
 	}
-	c.closed(now, uint16(m.Reason), "peer reset the connection: "+m.Reason.String())
 	c.flushMessages(StatusPeerClosed)
+	c.closed(now, uint16(m.Reason), "peer reset the connection: "+m.Reason.String())
 	c.linger(now, lingerNanos)
 }
 
@@ -143,8 +147,8 @@ func (c *Conn) fail(now int64, s Status, text string) {
 	if c.state == stateDead || c.state == stateFree {
 		return
 	}
-	c.closed(now, uint16(wire.CloseFailed), text)
 	c.flushMessages(s)
+	c.closed(now, uint16(wire.CloseFailed), text)
 	c.closing.reason = wire.CloseFailed
 	c.sendReset(now)
 }
@@ -168,7 +172,7 @@ func (c *Conn) repeatReset(now int64) {
 	}
 }
 
-// closed delivers EventClosed once.
+// closed delivers EventClosed once, behind the end of every operation.
 func (c *Conn) closed(_ int64, reason uint16, text string) {
 	if c.closing.told {
 		return
@@ -212,8 +216,8 @@ func (c *Conn) closeDeadline(now int64) {
 			c.e.deadline.arm(c, k.at)
 			return
 		}
-		c.closed(now, 0, "connection closed")
 		c.flushMessages(StatusFlushed)
+		c.closed(now, 0, "connection closed")
 		c.linger(now, lingerNanos)
 		return
 	}

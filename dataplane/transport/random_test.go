@@ -295,6 +295,9 @@ func (w *world) event(e *endpoint, ev *Event) {
 
 func (w *world) ended(s *side, c *modelConn, ev *Event) {
 	o := s.ops[ev.UserData]
+	if c.closed > 0 {
+		w.t.Fatalf("%s: operation %d ended after EventClosed", s.name, ev.UserData)
+	}
 	if o.ended || o.conn != c || ev.MSN != o.msn || ev.Stream != o.work.Stream || ev.Bytes != uint64(o.work.Length) {
 		w.t.Fatalf("%s: operation %d ended as %+v; before: %v", s.name, ev.UserData, *ev, o.ended)
 	}
