@@ -19,6 +19,9 @@ const (
 	// reservedDSNs is the end of the DSN window kept for short operations,
 	// requests and control.
 	reservedDSNs = 64
+	// controlDSNs is the part of these that only control may use: when both
+	// hosts' windows are full and wait for ERRORs, the ERRORs must get through.
+	controlDSNs = 32
 	// quantumPackets is how many packets one connection sends on a plane before
 	// the next connection's turn.
 	quantumPackets = 16

@@ -60,6 +60,7 @@ type Conn struct {
 	sendS      []*sendStream // by stream number, made at first use
 	activeS    fifo[*sendStream]
 	shortQ     fifo[int32]
+	controlQ   fifo[int32]
 	backlog    uint64 // payload bytes posted and not yet sent once
 	creditAt   int64  // when to ask for credit, or never
 	creditWait int64  // the next pause between asking
@@ -255,7 +256,7 @@ func (c *Conn) transmit(now int64, plane int, buf []byte, tx *Tx) int {
 	if !c.state.carriesData() || plane >= c.planes || c.e.planeUp>>plane&1 == 0 {
 		return 0
 	}
-	if c.shortQ.len() > 0 {
+	if c.shortQ.len()+c.controlQ.len() > 0 {
 		if n := c.transmitData(now, plane, buf, tx); n > 0 {
 			return n // short operations and control are not kept behind acknowledgments
 		}

@@ -145,7 +145,7 @@ func (c *Conn) activate(s *sendStream) {
 func (c *Conn) queueControl(_ int64, k wire.Control) {
 	i := c.msgs.take()
 	c.msgs.slots[i] = message{kind: messageControl, count: 1, control: k, short: true}
-	c.shortQ.push(i)
+	c.controlQ.push(i)
 	c.wake()
 }
 
@@ -263,7 +263,7 @@ func (c *Conn) flushMessages(status Status) {
 	}
 	c.msgs.discard()
 	c.activeS = fifo[*sendStream]{}
-	c.shortQ = fifo[int32]{}
+	c.shortQ, c.controlQ = fifo[int32]{}, fifo[int32]{}
 	c.backlog = 0
 	c.creditAt = never
 	c.forgetFlight()

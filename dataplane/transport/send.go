@@ -20,7 +20,7 @@ type choice struct {
 // transmitData writes the next DATA or CONTROL packet for a plane.
 func (c *Conn) transmitData(now int64, plane int, buf []byte, tx *Tx) int {
 	t := &c.tx[plane]
-	if c.log.next == c.log.cumulative && c.backlog == 0 && c.shortQ.len() == 0 && c.activeS.len() == 0 {
+	if c.log.next == c.log.cumulative && c.backlog == 0 && c.shortQ.len()+c.controlQ.len() == 0 && c.activeS.len() == 0 {
 		return 0
 	}
 	if !c.usable(plane) || !c.mayTransmit(now, plane) {
@@ -65,10 +65,14 @@ func (c *Conn) pathOpen(plane, path int) bool {
 	return c.tx[plane].paths[path].span() < c.pathInFlight
 }
 
-// choose finds the packet to send on a plane: short operations and control,
+// choose finds the packet to send on a plane: control and short operations,
 // then what was lost, then bulk.
 func (c *Conn) choose(now int64, plane int, k *choice) bool {
-	if c.shortQ.len() > 0 && c.log.room(0) {
+	if c.controlQ.len() > 0 && c.log.room(0) {
+		*k = choice{msg: *c.controlQ.front(), path: -1}
+		return true
+	}
+	if c.shortQ.len() > 0 && c.log.room(controlDSNs) {
 		*k = choice{msg: *c.shortQ.front(), path: -1}
 		return true
 	}
@@ -170,7 +174,11 @@ func (c *Conn) taken(m *message) {
 		c.backlog -= sent
 		c.stats.TxBytes += sent
 	}
-	if m.short {
+	switch {
+	case m.kind == messageControl:
+		c.controlQ.pop()
+		return
+	case m.short:
 		c.shortQ.pop() // one packet, always
 		return
 	}
