@@ -214,6 +214,9 @@ func (w *worker) serveQueues(now int64) (work int) {
 			w.retry(s)
 		}
 		work += w.take(s, now)
+		if s.ready > 0 {
+			w.mark(s)
+		}
 		if s.failed != nil {
 			w.broken = append(w.broken, s)
 			s.active = false

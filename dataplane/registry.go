@@ -126,10 +126,7 @@ func (w *worker) drainEvents() {
 		default:
 			w.tell(s, ev)
 		}
-		if !s.unread {
-			s.unread = true
-			w.dirty = append(w.dirty, s)
-		}
+		w.mark(s)
 	}
 }
 
@@ -169,6 +166,14 @@ func (w *worker) resolveAll(id wire.ConnID) {
 		if dst := c.PeerAddr(i); dst != (wire.Addr{}) {
 			w.neighbors.Resolve(i, dst)
 		}
+	}
+}
+
+// mark has publish look at a session.
+func (w *worker) mark(s *appQueue) {
+	if !s.unread {
+		s.unread = true
+		w.dirty = append(w.dirty, s)
 	}
 }
 
