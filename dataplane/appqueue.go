@@ -91,6 +91,7 @@ func (w *worker) post(s *appQueue, now int64, e *queue.SQE) transport.Status {
 	}
 	w.work = transport.Work{
 		Owner: s.owner, Stream: e.Stream, HasImm: e.Flags&queue.FlagImmediate != 0, Imm: e.Imm,
+		Fence:    e.Flags&queue.FlagFence != 0,
 		LocalKey: s.regions[e.Region], LocalOffset: e.LocalOffset, Length: e.Length,
 		RemoteKey: e.RemoteKey, RemoteOffset: e.RemoteOffset, UserData: e.UserData,
 	}

@@ -138,3 +138,47 @@ func TestMarksDoNotCauseAnAcknowledgmentEach(t *testing.T) {
 		t.Errorf("%d acknowledgments of 320 marked packets, one of 32 is due", acks)
 	}
 }
+
+// No packet of a fenced operation leaves before everything in front of it in its
+// stream has ended.
+func TestFenceWaitsForItsStream(t *testing.T) {
+	for _, fenced := range []uint32{0, 10, 50_000} {
+		p := newPair(t, 2, 8, nil)
+		p.faults.loss = 0.1
+		ca, cb := p.connect()
+		p.region(p.a, keyA, 100_000, 0)
+		p.region(p.b, keyB, 100_000, RemoteWrite)
+		ended := 0
+		p.onEvent = func(_ *endpoint, ev *Event) {
+			if ev.Kind == EventSent {
+				ended++
+			}
+		}
+		p.tap = func(from *endpoint, pkt []byte) bool {
+			var h wire.Header
+			var d wire.Data
+			if from != p.a || wire.ParseHeader(pkt, &h) != 0 || h.Type != wire.DATA {
+				return true
+			}
+			if _, r := wire.ParseData(h.Body(pkt), &d); r != 0 {
+				t.Fatal(r)
+			}
+			if d.Stream == 0 && d.MSN > 0 && cb.recvS[0].next == 0 {
+				t.Errorf("fenced operation of %d bytes left before the one in front of it was placed", fenced)
+			}
+			return true
+		}
+		for _, w := range []Work{
+			{Stream: 0, Length: 100_000},
+			{Stream: 0, Length: fenced, Fence: true},
+			{Stream: 0, Length: 10},
+			{Stream: 1, Length: 10, Fence: true},
+		} {
+			w.Owner, w.LocalKey, w.RemoteKey = testOwner, keyA, keyB
+			if s := ca.Post(p.now, &w); s != StatusOK {
+				t.Fatal(s)
+			}
+		}
+		p.run("every completion", 10e9, func() bool { return ended == 4 })
+	}
+}

@@ -19,6 +19,7 @@ type message struct {
 	done    bool // waits for older messages of its stream
 	hasImm  bool
 	short   bool
+	fence   bool // starts when all earlier ones of its stream have ended
 	stream  uint16
 	msn     uint32
 	imm     uint32
@@ -71,6 +72,7 @@ type Work struct {
 	Owner        uint32
 	Stream       uint16
 	HasImm       bool
+	Fence        bool // starts when all earlier writes of the stream have ended
 	Imm          uint32
 	LocalKey     uint64
 	LocalOffset  uint64
@@ -108,7 +110,7 @@ func (c *Conn) Post(now int64, w *Work) Status {
 	i := c.msgs.take()
 	m := &c.msgs.slots[i]
 	*m = message{
-		kind: messageWrite, stream: w.Stream, msn: s.next, imm: w.Imm, hasImm: w.HasImm,
+		kind: messageWrite, stream: w.Stream, msn: s.next, imm: w.Imm, hasImm: w.HasImm, fence: w.Fence,
 		count: c.packets(w.Length), length: uint64(w.Length),
 		mem: g.Mem[w.LocalOffset : w.LocalOffset+uint64(w.Length)], local: w.LocalKey,
 		remote: w.RemoteKey, offset: w.RemoteOffset, user: w.UserData,
@@ -117,7 +119,7 @@ func (c *Conn) Post(now int64, w *Work) Status {
 	s.next++
 	c.backlog += uint64(w.Length)
 	c.stats.Operations++
-	if w.Length <= shortBytes && s.waiting.len() == 0 && int32(m.msn-s.limit) < 0 {
+	if w.Length <= shortBytes && s.waiting.len() == 0 && s.maySend(m) {
 		m.short = true
 		c.shortQ.push(i)
 	} else {
@@ -230,6 +232,10 @@ func (c *Conn) acknowledged(i int32) {
 		c.deliverSent(i)
 		s.oldest++
 	}
+	if s.fenced {
+		s.fenced = false
+		c.activate(s)
+	}
 }
 
 // deliverSent tells the application that an operation has ended.
@@ -259,7 +265,7 @@ func (c *Conn) flushMessages(status Status) {
 			c.deliverSent(i)
 		}
 		s.waiting = fifo[int32]{}
-		s.active = false
+		s.active, s.fenced = false, false
 	}
 	c.msgs.discard()
 	c.activeS = fifo[*sendStream]{}

@@ -240,7 +240,7 @@ func (w *world) post(s *side, c *modelConn) {
 	n := sizes[w.r.IntN(len(sizes))]
 	o := &op{side: s, conn: c, target: len(s.ops)*slotBytes + 100}
 	o.work = Work{
-		Owner: testOwner, Stream: uint16(w.r.IntN(4)), HasImm: w.r.IntN(3) == 0, Imm: w.r.Uint32(),
+		Owner: testOwner, Stream: uint16(w.r.IntN(4)), HasImm: w.r.IntN(3) == 0, Fence: w.r.IntN(8) == 0, Imm: w.r.Uint32(),
 		LocalKey: keyA, LocalOffset: uint64(w.r.IntN(len(s.source) - n)), Length: uint32(n),
 		RemoteKey: keyB, RemoteOffset: uint64(o.target), UserData: uint64(len(s.ops)),
 	}

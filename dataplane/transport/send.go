@@ -96,14 +96,16 @@ func (c *Conn) choose(now int64, plane int, k *choice) bool {
 	for c.activeS.len() > 0 {
 		s := *c.activeS.front()
 		i := *s.waiting.front()
-		if int32(c.msgs.slots[i].msn-s.limit) < 0 {
+		m := &c.msgs.slots[i]
+		if s.maySend(m) {
 			*k = choice{msg: i, path: -1}
 			return true
 		}
-		// No credit: the peer's application is behind.
 		c.activeS.pop()
 		s.active = false
-		c.waitForCredit(now)
+		if s.fenced = m.fence && m.msn != s.oldest; !s.fenced {
+			c.waitForCredit(now) // the peer's application is behind
+		}
 	}
 	return false
 }

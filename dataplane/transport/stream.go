@@ -4,6 +4,7 @@ package transport
 type sendStream struct {
 	id      uint16
 	active  bool        // in the connection's list of streams with bulk to send
+	fenced  bool        // waits for the operations before the next one to end
 	next    uint32      // MSN of the next message
 	oldest  uint32      // first MSN whose completion was not delivered
 	limit   uint32      // peer's credit: MSN below it may be sent
@@ -12,6 +13,11 @@ type sendStream struct {
 }
 
 func (s *sendStream) slot(msn uint32) *int32 { return &s.slots[msn&uint32(len(s.slots)-1)] }
+
+// maySend says whether the peer's credit and the fence let a message start.
+func (s *sendStream) maySend(m *message) bool {
+	return int32(m.msn-s.limit) < 0 && (!m.fence || m.msn == s.oldest)
+}
 
 // recvMessage is one message on its way in.
 type recvMessage struct {
