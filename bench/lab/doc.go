@@ -34,5 +34,5 @@
 // All processes are started by locked threads that live until Run returns, with
 // a parent-death signal, and namespaces are held by processes only: nothing is
 // left after Run or an interrupt, and after kill -9 of the lab only its directory of
-// sockets and configurations below the temporary directory.
+// sockets and configurations below the temporary directory, until the next lab.
 package lab

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/metaroced/metaroced/bench/fabric"
@@ -16,9 +15,6 @@ const (
 	hostB = fabric.HostB
 	hosts = 2
 )
-
-// directoryPrefix begins the name of the directory of a lab's sockets and files.
-const directoryPrefix = "metaroced-lab-"
 
 // settleTime is how long after the last operation a daemon counts as idle.
 const settleTime = 3 * time.Second
@@ -51,7 +47,7 @@ func Run(ctx context.Context, o Options) (result *Result, err error) {
 type run struct {
 	options *Options
 	clock   clock
-	dir     string // sockets and configurations
+	dir     directory
 	fabric  *fabric.Fabric
 	apps    *spawner
 	daemons [hosts]*daemon
@@ -69,7 +65,7 @@ func (r *run) setUp(ctx context.Context) (err error) {
 	if r.clock, err = newClock(); err != nil {
 		return err
 	}
-	if r.dir, err = os.MkdirTemp("", directoryPrefix+"*"); err != nil {
+	if r.dir, err = newDirectory(); err != nil {
 		return err
 	}
 	if r.fabric, err = openNetwork(o); err != nil {
@@ -89,7 +85,7 @@ func (r *run) startDaemons(ctx context.Context) error {
 	for host := range fabric.Host(hosts) {
 		go func() {
 			spec := daemonSpec{host: host.String(), cpu: cpus[host]}
-			r.daemons[host], errs[host] = startDaemon(ctx, r.host(host), r.options, spec, r.dir)
+			r.daemons[host], errs[host] = startDaemon(ctx, r.host(host), r.options, spec, r.dir.path)
 			done <- struct{}{}
 		}()
 	}
@@ -254,9 +250,7 @@ func (r *run) close() error {
 	if r.fabric != nil {
 		errs = append(errs, r.fabric.Close())
 	}
-	if r.dir != "" {
-		errs = append(errs, os.RemoveAll(r.dir))
-	}
+	errs = append(errs, r.dir.close())
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("remove the lab: %w", err)
 	}

@@ -169,7 +169,7 @@ func TestPerfBandwidth(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := exec.Command(o.Executable, "perf", "server", "--socket", r.daemons[hostB].socket)
-	p, err := startNotifying(ctx, r.apps.start, "perf server", server, r.dir)
+	p, err := startNotifying(ctx, r.apps.start, "perf server", server, r.dir.path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,7 @@ func (r *run) perfLatency(ctx context.Context, clients, servers *spawner, name s
 		"perf", "client", o.addresses(hostB)[0].String(), "--socket", r.daemons[hostA].socket,
 		"--lat", "--size", strconv.Itoa(latencyBytes), "--iterations", strconv.Itoa(latencyTrips), "--json",
 	}, flags...)
-	server, err := startNotifying(ctx, servers.start, name, exec.Command(o.Executable, serverArgs...), r.dir)
+	server, err := startNotifying(ctx, servers.start, name, exec.Command(o.Executable, serverArgs...), r.dir.path)
 	if err != nil {
 		return histogram.Micros{}, err
 	}
@@ -98,7 +98,7 @@ func (r *run) udpLatency(ctx context.Context) (latency histogram.Micros, err err
 	o := r.options
 	address := o.addresses(hostB)[0].String()
 	echo, err := startNotifying(ctx, r.host(hostB), "udp echo", exec.Command(o.Executable, udpCommand,
-		"--echo", address, "--cpu", strconv.Itoa(o.CPUB)), r.dir)
+		"--echo", address, "--cpu", strconv.Itoa(o.CPUB)), r.dir.path)
 	if err != nil {
 		return latency, err
 	}
