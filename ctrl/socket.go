@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,13 +30,12 @@ func listen(path string, mode fs.FileMode) (*socketFile, error) {
 		return nil, fmt.Errorf("metaroced: control socket %s: path of %d bytes, the kernel takes %d; choose a shorter daemon.socket",
 			path, len(path), maxPathBytes)
 	}
-	dir := filepath.Dir(path)
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("metaroced: control socket %s: %w", path, err)
 	}
-	unlock, err := lockDir(dir)
+	unlock, err := lockSocket(path)
 	if err != nil {
-		return nil, fmt.Errorf("metaroced: control socket %s: lock its directory: %w", path, err)
+		return nil, fmt.Errorf("metaroced: control socket %s: %w", path, err)
 	}
 	defer unlock()
 	if err := removeStale(path); err != nil {
@@ -48,18 +48,32 @@ func listen(path string, mode fs.FileMode) (*socketFile, error) {
 	return s, nil
 }
 
-// lockDir keeps other daemons from looking at and replacing the socket file at
-// the same time. The lock leaves no file and dies with the process.
-func lockDir(dir string) (unlock func(), err error) {
-	f, err := os.Open(dir)
+// How long a starting daemon waits for another one that starts on the same socket.
+const (
+	lockPatience = 3 * time.Second
+	lockPause    = 10 * time.Millisecond
+)
+
+// lockSocket keeps other daemons from looking at and replacing the socket file at
+// the same time. The lock dies with the process. Its file stays, because a lock on a
+// file that may be removed protects nothing, and only the daemon's user may open it:
+// whoever else could lock it could keep daemons from starting.
+func lockSocket(path string) (unlock func(), err error) {
+	name := path + ".lock"
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-		f.Close()
-		return nil, err
+	for until := time.Now().Add(lockPatience); ; time.Sleep(lockPause) {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(until) {
+			f.Close()
+			return nil, fmt.Errorf("lock %s, which another starting daemon may hold: %w", name, err)
+		}
 	}
-	return func() { f.Close() }, nil
 }
 
 func removeStale(path string) error {

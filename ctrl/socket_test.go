@@ -15,6 +15,7 @@ import (
 	"github.com/metaroced/metaroced/ctrl"
 	"github.com/metaroced/metaroced/ctrl/ctrltest"
 	"github.com/metaroced/metaroced/ctrl/msg"
+	"golang.org/x/sys/unix"
 )
 
 func newServer(t testing.TB, cfg ctrl.Config) (*ctrl.Server, error) {
@@ -156,5 +157,27 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	}
 	if _, err := os.Lstat(path); !os.IsNotExist(err) {
 		t.Errorf("stopping left the file: %v", err)
+	}
+}
+
+// Whoever may read the directory must not be able to keep daemons from starting by
+// locking something.
+func TestOthersCannotHoldTheLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "control.sock")
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	s, err := newServer(t, ctrl.Config{Path: path, Mode: 0o666})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	if info, err := os.Stat(path + ".lock"); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("lock file: %v, %v", info, err)
 	}
 }
