@@ -115,7 +115,7 @@ func (c *Conn) writeAck(now int64, plane int, buf []byte, tx *Tx) int {
 		on.ackMask |= 1 << plane // the rest goes with another one at once
 	}
 	wire.PutAck(body, &wire.Ack{
-		CumulativeDSN:  c.claims.cumulative,
+		CumulativeDSN:  c.claims.next(),
 		StartAllowance: uint16(c.e.alloc[plane].StartAllowance(now)),
 		PlanesUp:       c.e.planeUp,
 		ReportCount:    uint8(n),

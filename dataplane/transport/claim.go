@@ -9,10 +9,11 @@ import (
 // claimTable is the exactly-once filter of one connection: a ring of words,
 // one per DSN of the window, each holding the whole DSN and a state. Words are
 // atomic so that any worker may claim; only the owner moves the cumulative DSN
-// (docs/PROTOCOL.md, "Claim, place, acknowledge").
+// (docs/PROTOCOL.md, "Claim, place, acknowledge"). A word only ever grows. DSNs
+// stay below 2^62, which no connection lives to see.
 type claimTable struct {
 	words      []atomic.Uint64
-	cumulative wire.DSN // all below are placed
+	cumulative atomic.Uint64 // all DSNs below are placed
 }
 
 const (
@@ -34,28 +35,37 @@ const (
 
 func (t *claimTable) init(window int) {
 	t.words = make([]atomic.Uint64, window)
-	t.cumulative = 0
+	t.cumulative.Store(0)
 }
+
+// next is the cumulative DSN: all below are placed.
+func (t *claimTable) next() wire.DSN { return wire.DSN(t.cumulative.Load()) }
 
 func (t *claimTable) word(d wire.DSN) *atomic.Uint64 {
 	return &t.words[uint64(d)&uint64(len(t.words)-1)]
 }
 
 // claim takes a DSN for placement.
-func (t *claimTable) claim(d wire.DSN) claimResult {
-	if d < t.cumulative {
+func (t *claimTable) claim(d wire.DSN) claimResult { return t.claimFrom(t.next(), d) }
+
+// claimFrom is claim for a worker that has seen a cumulative DSN, which may
+// have moved on since.
+func (t *claimTable) claimFrom(cumulative, d wire.DSN) claimResult {
+	if d < cumulative {
 		return claimDuplicate
 	}
-	if d-t.cumulative >= wire.DSN(len(t.words)) {
+	if d-cumulative >= wire.DSN(len(t.words)) {
 		return claimOutside
 	}
 	w := t.word(d)
 	old := w.Load()
-	switch old {
-	case uint64(d)<<claimBits | claimPlaced:
-		return claimDuplicate
-	case uint64(d)<<claimBits | claimTaken:
+	switch {
+	case old == uint64(d)<<claimBits|claimTaken:
 		return claimBusy
+	case old > uint64(d)<<claimBits:
+		// Placed; or the word went to a later DSN, so this one was placed
+		// before.
+		return claimDuplicate
 	}
 	if !w.CompareAndSwap(old, uint64(d)<<claimBits|claimTaken) {
 		return claimBusy
@@ -70,7 +80,9 @@ func (t *claimTable) placed(d wire.DSN) {
 
 // advance moves the cumulative DSN over everything placed. Owner only.
 func (t *claimTable) advance() {
-	for t.word(t.cumulative).Load() == uint64(t.cumulative)<<claimBits|claimPlaced {
-		t.cumulative++
+	d := t.next()
+	for t.word(d).Load() == uint64(d)<<claimBits|claimPlaced {
+		d++
 	}
+	t.cumulative.Store(uint64(d))
 }

@@ -94,7 +94,7 @@ func (c *Conn) handleClose(now int64, plane int, h *wire.Header, body []byte) {
 		return
 	}
 	// Data below the final DSN is still on its way: the peer asks again.
-	if c.claims.cumulative < m.FinalDSN && !k.sent && c.state.carriesData() {
+	if c.claims.next() < m.FinalDSN && !k.sent && c.state.carriesData() {
 		c.ackEverything(plane)
 		return
 	}
