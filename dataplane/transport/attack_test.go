@@ -18,8 +18,6 @@ type attack struct {
 	arena       []byte
 	dst         []byte // within arena, which is otherwise nobody's
 	src         []byte
-	captured    map[wire.Type][]byte // the newest packet of each type, from a and b
-	toB         map[wire.Type]bool
 }
 
 // Region keys at b.
@@ -32,12 +30,7 @@ const (
 const attackGuard = 4096
 
 func newAttack(t testing.TB, seed uint64) *attack {
-	x := &attack{pair: newPair(t, 2, seed, nil), captured: map[wire.Type][]byte{}, toB: map[wire.Type]bool{}}
-	x.tap = func(from *endpoint, pkt []byte) bool {
-		typ := wire.Type(pkt[1])
-		x.captured[typ], x.toB[typ] = bytes.Clone(pkt), from == x.a
-		return true
-	}
+	x := &attack{pair: newPair(t, 2, seed, nil)}
 	x.bad, x.target = x.connect()
 	x.victim, _ = x.connect()
 	const size = 200_000
@@ -233,40 +226,6 @@ func TestHostilePeerIsRefused(t *testing.T) {
 	}
 }
 
-// Every packet type, cut at every length and with every bit turned, is refused
-// once and for one reason, and nothing else happens.
-func TestDamagedPacketsAreRefused(t *testing.T) {
-	x := newAttack(t, 5)
-	x.bad.Abort(x.now, wire.CloseApplicationGone)
-	x.idle(100_000)
-	for _, typ := range []wire.Type{wire.DATA, wire.ACK, wire.CONNECT, wire.ACCEPT, wire.CONFIRM, wire.RESET} {
-		pkt := x.captured[typ]
-		if pkt == nil {
-			t.Fatalf("no %v was sent", typ)
-		}
-		to := x.a
-		if x.toB[typ] {
-			to = x.b
-		}
-		_, sum := refusals(to.engine)
-		damaged := uint64(0)
-		for n := range pkt {
-			x.inject(to, pkt[:n:n])
-			damaged++
-		}
-		for bit := range len(pkt) * 8 {
-			pkt[bit/8] ^= 1 << (bit % 8)
-			x.inject(to, pkt)
-			pkt[bit/8] ^= 1 << (bit % 8)
-			damaged++
-		}
-		if _, got := refusals(to.engine); got != sum+damaged {
-			t.Errorf("%v: %d of %d damaged packets were counted", typ, got-sum, damaged)
-		}
-	}
-	x.undisturbed("damage")
-}
-
 // Everything that was ever sent comes again, many times and in any order, while
 // a transfer runs and when it is over.
 func TestReplays(t *testing.T) {
@@ -276,10 +235,9 @@ func TestReplays(t *testing.T) {
 		pkt []byte
 	}
 	var old []packet
-	tap := x.tap
 	x.tap = func(from *endpoint, pkt []byte) bool {
 		old = append(old, packet{x.other(from), bytes.Clone(pkt)})
-		return tap(from, pkt)
+		return true
 	}
 	replay := func() {
 		for range 500 {
@@ -317,7 +275,7 @@ func FuzzHandlePacket(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, script []byte) {
 		x := newAttack(t, seed)
-		tap, at := x.tap, 0
+		at := 0
 		next := func() byte {
 			if at == len(script) {
 				return 0
@@ -325,16 +283,16 @@ func FuzzHandlePacket(f *testing.F) {
 			at++
 			return script[at-1]
 		}
-		x.tap = func(from *endpoint, pkt []byte) bool {
+		x.tap = func(_ *endpoint, pkt []byte) bool {
 			if at == len(script) || pkt[1] == byte(wire.CONNECT) {
-				return tap(from, pkt)
+				return true
 			}
 			for range next() % 4 {
 				// Headers and bodies are where the decisions are.
 				pkt[int(next())%min(len(pkt)-wire.TrailerSize, 128)] ^= next()
 			}
 			wire.Seal(pkt)
-			return tap(from, pkt)
+			return true
 		}
 		for range 40 {
 			x.step(x.now + 1e6)
