@@ -61,6 +61,7 @@ type pair struct {
 	faults  faults
 	tap     func(from *endpoint, pkt []byte) bool // false: drop
 	onEvent func(e *endpoint, ev *Event)          // instead of keeping it
+	aside   func(tx *Tx, pkt []byte) bool         // takes packets to hosts that are neither a nor b
 	sent    int
 	buf     []byte
 }
@@ -143,6 +144,9 @@ func (p *pair) flush() {
 
 // carry hands a packet to the network.
 func (p *pair) carry(from *endpoint, plane int, tx *Tx, pkt []byte) {
+	if p.aside != nil && p.aside(tx, pkt) {
+		return
+	}
 	to := p.other(from)
 	if tx.Dst.IP != to.addrs[plane].IP {
 		p.t.Fatalf("plane %d: packet to %v, the peer there is %v", plane, tx.Dst, to.addrs[plane])
