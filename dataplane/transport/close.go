@@ -89,7 +89,11 @@ func (c *Conn) handleClose(now int64, plane int, h *wire.Header, body []byte) {
 		return
 	}
 	if h.Flags&wire.FlagReply != 0 {
-		k.answered = k.sent
+		if !k.sent {
+			c.e.Counters.WrongState++ // answers what was not asked
+			return
+		}
+		k.answered = true
 		c.finishClose(now)
 		return
 	}

@@ -198,18 +198,17 @@ func (c *Conn) handle(now int64, plane int, from wire.Addr, ce bool, h *wire.Hea
 	c.restarts = 0
 	switch h.Type {
 	case wire.DATA, wire.CONTROL, wire.REQUEST:
-		if c.state == stateAccepting {
-			c.establish(now) // data with a valid tag implies CONFIRM
-		}
 		if !c.state.carriesData() {
 			c.refuseState(now, plane)
 			return
 		}
 		c.handleReliable(now, plane, ce, h, body)
 	case wire.ACK:
-		if c.state.carriesData() {
-			c.handleAck(now, plane, body)
+		if !c.state.carriesData() {
+			c.e.Counters.WrongState++
+			return
 		}
+		c.handleAck(now, plane, body)
 	case wire.ACCEPT:
 		c.handleAccept(now, plane, body)
 	case wire.CONFIRM:

@@ -17,11 +17,11 @@ type Counters struct {
 	RemoteKey           uint64                   // region key unknown
 	RemoteBounds        uint64                   // offset and length leave the region
 	RemotePermission    uint64                   // region does not allow the operation
-	AckInvalid          uint64                   // acknowledges what was never sent
+	AckInvalid          uint64                   // acknowledges, refuses or credits what was never sent
 	ProbeInvalid        uint64                   // answers no probe of ours
 	RepliesDropped      uint64                   // answers to strangers beyond what we keep
 	SetupRefused        uint64
-	Duplicates          uint64 // DATA whose DSN was placed before
+	Duplicates          uint64 // packets whose DSN was placed before, or is being placed
 	DuplicatePSN        uint64 // the network delivered one transmission twice
 	Retransmissions     uint64
 	RetransmissionTimer uint64 // of these, by the tail timer

@@ -177,16 +177,24 @@ func (c *Conn) failMessagesOf(_ int64, key uint64) {
 	}
 }
 
-// operationRefused handles the peer's ERROR: it fails that operation only.
+// operationRefused handles the peer's ERROR: it fails that operation only. The
+// peer keeps the refused DSN from being placed until it knows that we have
+// heard, so the DSN is outstanding and belongs to the message that is named.
 func (c *Conn) operationRefused(_ int64, k *wire.Control) {
-	if int(k.Stream) >= len(c.sendS) || c.sendS[k.Stream] == nil {
+	s := c.usedStream(k.Stream)
+	d := wire.DSN(k.Detail2)
+	if s == nil || d >= c.log.next || int32(k.MSN-s.next) >= 0 {
+		c.e.Counters.AckInvalid++
 		return
 	}
-	s := c.sendS[k.Stream]
-	if k.MSN-s.oldest >= s.next-s.oldest {
-		return
+	if d < c.log.cumulative || k.MSN-s.oldest >= s.next-s.oldest {
+		return // over already, with its connection
 	}
 	i := *s.slot(k.MSN)
+	if c.log.at(d).msg != i {
+		c.e.Counters.AckInvalid++
+		return
+	}
 	if m := &c.msgs.slots[i]; m.done && m.status == StatusOK {
 		m.status = StatusRemoteAccess // all placed or refused, not yet delivered
 		return
@@ -194,13 +202,24 @@ func (c *Conn) operationRefused(_ int64, k *wire.Control) {
 	c.failMessage(i, StatusRemoteAccess)
 }
 
-// credit raises how many messages of a stream may be sent.
+// usedStream returns a stream of ours on which something was posted, or nil.
+func (c *Conn) usedStream(id uint16) *sendStream {
+	if int(id) >= len(c.sendS) {
+		return nil
+	}
+	return c.sendS[id]
+}
+
+// credit raises how many messages of a stream may be sent. A limit that is
+// older than the one known is ignored. The peer raises it by what it has
+// consumed, which was sent before, so never by more than the depth.
 func (c *Conn) credit(stream uint16, limit uint32) {
-	if int(stream) >= len(c.sendS) || c.sendS[stream] == nil {
+	s := c.usedStream(stream)
+	if s == nil || int32(limit-s.limit) > int32(c.depth) {
+		c.e.Counters.AckInvalid++
 		return
 	}
-	s := c.sendS[stream]
-	if grown := limit - s.limit; grown == 0 || grown > c.depth {
+	if int32(limit-s.limit) <= 0 {
 		return
 	}
 	s.limit = limit // creditAt stays: other streams may wait for theirs

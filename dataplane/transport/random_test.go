@@ -407,6 +407,9 @@ func (w *world) finish() {
 	for _, s := range []*side{w.a, w.b} {
 		checkNothingLeft(w.t, s.name, s.engine)
 		w.leftAlone(s)
+		if n := s.engine.Counters.AckInvalid; n != 0 {
+			w.t.Errorf("%s: %d acknowledgments, credits or ERRORs of what was never sent", s.name, n)
+		}
 	}
 }
 

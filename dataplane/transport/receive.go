@@ -14,11 +14,7 @@ func (c *Conn) handleReliable(now int64, plane int, ce bool, h *wire.Header, bod
 		return
 	}
 	r := &c.rx[h.Plane]
-	p := &r.paths[h.Path]
-	if !p.used || p.epoch != h.Epoch {
-		p.start(h.Epoch)
-	}
-	var timestamp uint32
+	timestamp, backlog := uint32(0), r.backlog
 	accepted := false
 	switch h.Type {
 	case wire.DATA:
@@ -28,8 +24,8 @@ func (c *Conn) handleReliable(now int64, plane int, ce bool, h *wire.Header, bod
 			e.Counters.Wire[reason]++
 			return
 		}
-		timestamp = d.TxTimestamp
-		r.backlog = int64(d.Backlog)
+		c.confirmed(now)
+		timestamp, backlog = d.TxTimestamp, int64(d.Backlog)
 		accepted = c.handleData(now, h, d, payload)
 	case wire.CONTROL:
 		k := &e.scratch.control
@@ -37,6 +33,7 @@ func (c *Conn) handleReliable(now int64, plane int, ce bool, h *wire.Header, bod
 			e.Counters.Wire[reason]++
 			return
 		}
+		c.confirmed(now)
 		timestamp = k.TxTimestamp
 		accepted = c.handleControl(now, k)
 	default:
@@ -44,14 +41,26 @@ func (c *Conn) handleReliable(now int64, plane int, ce bool, h *wire.Header, bod
 		return
 	}
 	if accepted {
+		r.backlog = backlog
 		r.bytes += int64(wire.HeaderSize + len(body) + wire.TrailerSize + frameBytes)
-		c.arrived(now, plane, ce, h, p, timestamp)
+		c.arrived(now, plane, ce, h, timestamp)
+	}
+}
+
+// confirmed takes data with a valid tag for the CONFIRM that it implies.
+func (c *Conn) confirmed(now int64) {
+	if c.state == stateAccepting {
+		c.establish(now)
 	}
 }
 
 // arrived records a PSN and decides when to acknowledge.
-func (c *Conn) arrived(now int64, plane int, ce bool, h *wire.Header, p *recvPath, timestamp uint32) {
+func (c *Conn) arrived(now int64, plane int, ce bool, h *wire.Header, timestamp uint32) {
 	r := &c.rx[h.Plane]
+	p := &r.paths[h.Path]
+	if !p.used || p.epoch != h.Epoch {
+		p.start(h.Epoch)
+	}
 	result := p.record(h.PSN)
 	r.dirty |= 1 << h.Path
 	r.lastPath = h.Path
@@ -109,6 +118,7 @@ func (c *Conn) handleData(now int64, h *wire.Header, d *wire.Data, payload []byt
 		e.Counters.OutsideWindow++
 		return false
 	case claimBusy:
+		e.Counters.Duplicates++
 		return false
 	}
 	reason := c.place(h, d, payload, s)
@@ -143,7 +153,7 @@ func (c *Conn) place(h *wire.Header, d *wire.Data, payload []byte, s *recvStream
 	case h.Flags&wire.FlagVoid != 0:
 		m.voided = true
 		return 0
-	case m.count != d.PacketCount || m.hasImm != hasImm || m.placed == m.count:
+	case m.count != d.PacketCount || m.hasImm != hasImm || hasImm && m.imm != d.Immediate || m.placed == m.count:
 		e.Counters.BadMessage++
 		return wire.ErrorBadMessage
 	case len(payload) > c.maxPayload:
@@ -252,6 +262,7 @@ func (c *Conn) handleControl(now int64, k *wire.Control) bool {
 		c.e.Counters.OutsideWindow++
 		return false
 	case claimBusy:
+		c.e.Counters.Duplicates++
 		return false
 	}
 	switch k.Kind {

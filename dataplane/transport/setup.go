@@ -390,8 +390,8 @@ func (c *Conn) handleRefuse(now int64, body []byte) {
 	}
 	if m.Reason == wire.RefuseRetryCookie {
 		if c.setup.cookie == nil {
-			c.setup.cookie = append([]byte(nil), m.Text...)
-			c.setup.try-- // the cookie is good for the address pair it came on
+			c.setup.cookie = append([]byte{}, m.Text...) // not nil, even when empty: this happens once
+			c.setup.try--                                // the cookie is good for the address pair it came on
 			c.tryConnect(now)
 		}
 		return

@@ -214,9 +214,8 @@ func grown(before, after map[string]uint64) string {
 	return strings.Join(names, "; ")
 }
 
-// strike hands one packet to b. Memory must not change by it, unless it may
-// write to the attacker's own region. It returns the counters that grew, and
-// what else changed in the engine.
+// strike hands one packet to b. Memory must not change by it. It returns the
+// counters that grew, and what else changed in the engine.
 func (s *siege) strike(pkt []byte) (refused, changed string) {
 	s.t.Helper()
 	e := s.b.engine
@@ -240,9 +239,11 @@ func (s *siege) strike(pkt []byte) (refused, changed string) {
 }
 
 // volatile are the fields that any packet may change: scratch space, counters,
-// and when something was heard from the peer, since whoever has the tag and
-// sends a right checksum is the peer, whatever else it says.
+// that there may be something to send, and when something was heard from the
+// peer, since whoever has the tag and sends a right checksum is the peer,
+// whatever else it says.
 var volatile = map[string]bool{
+	"Engine.ready": true, "txPlane.queued": true,
 	"Engine.cfg": true, "Engine.scratch": true, "Engine.Counters": true, "Conn.e": true,
 	"Conn.lastHeard": true, "Conn.restarts": true, "Region.Mem": true, "message.mem": true,
 }
