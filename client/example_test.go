@@ -2,79 +2,89 @@ package client_test
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 
 	"github.com/metaroced/metaroced/client"
 )
 
-// A sender writes a text into memory of the receiver, which told it the key when
-// it accepted the connection.
-func Example_sender() {
-	ctx := context.Background()
-	s, err := client.Attach(ctx, "/run/metaroced/metaroced.sock", client.Options{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer s.Close()
-	region, err := s.AllocRegion(4096, 0)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	conn, err := s.Dial(ctx, []netip.Addr{netip.MustParseAddr("10.0.0.2")}, "mailbox", nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	var key uint64
-	_, _ = fmt.Sscan(string(conn.Private()), &key)
-	n := copy(region.Bytes(), "hello")
-	if err := conn.Write(client.Write{Local: region, Length: uint32(n), RemoteKey: key, HasImm: true, Imm: uint32(n)}); err != nil {
-		fmt.Println(err)
-		return
-	}
-	done := make([]client.Completion, 1)
-	if _, err := s.Wait(ctx, done); err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println("placed at the peer:", done[0].Status)
-}
+const socket = "/run/metaroced/metaroced.sock"
 
-// A receiver opens memory to its peers and waits for a write with immediate.
-func Example_receiver() {
-	ctx := context.Background()
-	s, err := client.Attach(ctx, "/run/metaroced/metaroced.sock", client.Options{})
+// receive opens memory to one peer, tells it the key, and waits until the peer has
+// written there.
+func receive(ctx context.Context, socket string) (string, error) {
+	s, err := client.Attach(ctx, socket, client.Options{})
 	if err != nil {
-		fmt.Println(err)
-		return
+		return "", err
 	}
 	defer s.Close()
 	region, err := s.AllocRegion(4096, client.RemoteWrite)
 	if err != nil {
-		fmt.Println(err)
-		return
+		return "", err
 	}
 	listener, err := s.Listen("mailbox")
 	if err != nil {
-		fmt.Println(err)
-		return
+		return "", err
 	}
 	incoming, err := listener.Accept(ctx)
 	if err != nil {
-		fmt.Println(err)
-		return
+		return "", err
 	}
-	if _, err := incoming.Accept([]byte(fmt.Sprint(region.Key()))); err != nil {
-		fmt.Println(err)
-		return
+	key := binary.LittleEndian.AppendUint64(nil, region.Key())
+	if _, err := incoming.Accept(key); err != nil {
+		return "", err
+	}
+	done := make([]client.Completion, 1)
+	for done[0].Op != client.OpWriteImmReceived {
+		if _, err := s.Wait(ctx, done); err != nil {
+			return "", err
+		}
+	}
+	return string(region.Bytes()[:done[0].Bytes]), nil
+}
+
+// send writes a text into memory of the peer and returns when it is placed there.
+func send(ctx context.Context, socket string, peer netip.Addr, text string) error {
+	s, err := client.Attach(ctx, socket, client.Options{})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	region, err := s.AllocRegion(4096, 0) // 0: peers may not touch it
+	if err != nil {
+		return err
+	}
+	conn, err := s.Dial(ctx, []netip.Addr{peer}, "mailbox", nil)
+	if err != nil {
+		return err
+	}
+	if len(conn.Private()) != 8 {
+		return fmt.Errorf("the peer sent %d bytes, not a key", len(conn.Private()))
+	}
+	err = conn.Write(client.Write{
+		Local: region, Length: uint32(copy(region.Bytes(), text)),
+		RemoteKey: binary.LittleEndian.Uint64(conn.Private()),
+		HasImm:    true, // the peer gets a completion, too
+	})
+	if err != nil {
+		return err
 	}
 	done := make([]client.Completion, 1)
 	if _, err := s.Wait(ctx, done); err != nil {
-		fmt.Println(err)
-		return
+		return err
 	}
-	fmt.Printf("%s\n", region.Bytes()[:done[0].Imm])
+	return done[0].Status.Err() // nil: the bytes are in the peer's memory
+}
+
+// One host waits for a text.
+func Example_receive() {
+	text, err := receive(context.Background(), socket)
+	fmt.Println(text, err)
+}
+
+// Another one sends it.
+func Example_send() {
+	err := send(context.Background(), socket, netip.MustParseAddr("10.0.0.2"), "hello")
+	fmt.Println(err)
 }
