@@ -151,6 +151,9 @@ func (e *Engine) unknown(now int64, plane int, from wire.Addr, pkt []byte, h *wi
 	}
 	if h.Type == wire.PROBE {
 		p.Flags = wire.ProbeUnknown
+		// The source port is the path's entropy, where nobody listens. The port
+		// the peer named went with the connection; it is the same on all hosts.
+		from.Port = e.cfg.Planes[plane].Addr.Port
 		e.reply(plane, reply{kind: wire.PROBE_ACK, to: from, header: *h, probe: p})
 		return
 	}

@@ -148,7 +148,7 @@ func (p *pair) carry(from *endpoint, plane int, tx *Tx, pkt []byte) {
 		return
 	}
 	to := p.other(from)
-	if tx.Dst.IP != to.addrs[plane].IP {
+	if tx.Dst != to.addrs[plane] { // the port, too: nothing is received on others
 		p.t.Fatalf("plane %d: packet to %v, the peer there is %v", plane, tx.Dst, to.addrs[plane])
 	}
 	f := &p.faults
