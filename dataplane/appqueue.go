@@ -36,6 +36,7 @@ type appQueue struct {
 	ready    uint32   // CQ entries written and not yet published
 	overflow []transport.Event
 	active   bool  // in the worker's list of queues to look at
+	blocked  bool  // its next submission waits until messages of its stream have ended
 	lastWork int64 // when it last had a submission
 	wakes    int   // without work since
 	restTill int64 // its wake socket is ignored until then
@@ -55,6 +56,7 @@ func (w *worker) take(s *appQueue, now int64) int {
 		return 0
 	}
 	taken := uint32(0)
+	s.blocked = false
 	for ; taken < n; taken++ {
 		if s.cq.Free() <= s.reserved {
 			break // no room to answer: the application must reap first
@@ -62,6 +64,7 @@ func (w *worker) take(s *appQueue, now int64) int {
 		e := s.sq.At(taken)
 		status := w.post(s, now, &e)
 		if status == transport.StatusRetry {
+			s.blocked = true
 			break
 		}
 		s.reserved++

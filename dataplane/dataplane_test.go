@@ -222,3 +222,39 @@ func TestLimitsNameThemselves(t *testing.T) {
 		t.Errorf("region above the limit: %v", err)
 	}
 }
+
+// A stream that takes no more messages leaves submissions in the queue. They must
+// not keep the worker from sleeping: the peer may be slow, or gone for long.
+func TestFullStreamLetsTheWorkerSleep(t *testing.T) {
+	const entries = 2048 // more than a stream holds
+	h := newHosts(t, 1)
+	a, b := h.attachSized(h.a, entries, entries), h.attach(h.b)
+	h.connect(a, b, "full")
+	target, _ := b.region(8, AccessRemoteWrite)
+	source, _ := a.region(8, 0)
+	h.paused(func() { // b does not run, so nothing ends
+		for i := range entries {
+			if !a.post(&queue.SQE{Op: queue.OpWrite, Conn: a.conn, Region: source.ID, Length: 8, RemoteKey: target.Key}) {
+				t.Errorf("submission %d: queue full", i)
+				return // Fatal is not for the workers' goroutine
+			}
+		}
+		w := h.a.worker
+		w.lookAtSockets() // takes the wake that the first submission may have sent
+		for range entries / sqBatch {
+			w.clock()
+			w.loop()
+		}
+		if n, err := w.active[0].sq.Peek(1); n == 0 || err != nil {
+			t.Errorf("the stream took everything: %d left, %v", n, err)
+		}
+		if !w.waitingOnlyForRoom() {
+			t.Error("the worker spins while a stream is full")
+		}
+	})
+	for i := range entries {
+		if e := a.completion(); e.Status != queue.StatusOK {
+			t.Fatalf("completion %d: %v", i, e.Status.Err())
+		}
+	}
+}

@@ -132,14 +132,16 @@ type app struct {
 	done    []queue.CQE
 }
 
-func (h *hosts) attach(d *Dataplane) *app {
+func (h *hosts) attach(d *Dataplane) *app { return h.attachSized(d, 64, 128) }
+
+func (h *hosts) attachSized(d *Dataplane, sqEntries, cqEntries uint32) *app {
 	h.t.Helper()
-	s, err := d.OpenSession(SessionSpec{SQEntries: 64, CQEntries: 128})
+	s, err := d.OpenSession(SessionSpec{SQEntries: sqEntries, CQEntries: cqEntries})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	h.t.Cleanup(s.Close)
-	layout, err := queue.NewLayout(64, 128)
+	layout, err := queue.NewLayout(sqEntries, cqEntries)
 	if err != nil {
 		h.t.Fatal(err)
 	}

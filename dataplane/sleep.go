@@ -64,7 +64,7 @@ func (w *worker) sleep() {
 }
 
 // retryNanos is how soon a sleeping worker looks again at a completion queue
-// that was full, or at packets that the kernel had no memory for.
+// or a stream that was full, or at packets that the kernel had no memory for.
 const retryNanos = 1_000_000
 
 // unsent says whether the kernel still has packets of ours to take.
@@ -78,10 +78,11 @@ func (w *worker) unsent() bool {
 }
 
 // waitingOnlyForRoom says whether every queue that keeps the worker awake does
-// so because its application does not reap.
+// so because its application does not reap, or because its stream is full: a
+// packet that makes room there ends the sleep.
 func (w *worker) waitingOnlyForRoom() bool {
 	for _, s := range w.active {
-		if len(s.overflow) == 0 && s.cq.Free() > s.reserved {
+		if len(s.overflow) == 0 && s.cq.Free() > s.reserved && !s.blocked {
 			return false
 		}
 	}
