@@ -3,6 +3,7 @@ package perf
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/metaroced/metaroced/bench/lab/histogram"
@@ -11,6 +12,15 @@ import (
 
 // warmUpShare is the part of a measurement that comes first and does not count.
 const warmUpShare = 0.1
+
+// warmUp is the part of m that comes first. A number of iterations stays one: zero
+// would mean a time, in which a few large operations become many.
+func (m Measure) warmUp() Measure {
+	return Measure{
+		Duration:   time.Duration(float64(m.Duration) * warmUpShare),
+		Iterations: uint64(math.Ceil(float64(m.Iterations) * warmUpShare)),
+	}
+}
 
 // Bandwidth measures each size in turn with depth operations outstanding and
 // hands each row to report as soon as it is known.
@@ -26,11 +36,7 @@ func Bandwidth(ctx context.Context, session *client.Session, target Target, size
 	defer c.conn.Close()
 	for _, size := range sizes {
 		warmUp := &window{connection: c, size: size, depth: depth}
-		err := warmUp.run(ctx, Measure{
-			Duration:   time.Duration(float64(m.Duration) * warmUpShare),
-			Iterations: uint64(float64(m.Iterations) * warmUpShare),
-		})
-		if err != nil {
+		if err := warmUp.run(ctx, m.warmUp()); err != nil {
 			return err
 		}
 		measured := &window{connection: c, size: size, depth: depth}

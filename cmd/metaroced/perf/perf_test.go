@@ -76,3 +76,12 @@ func TestRowAndTable(t *testing.T) {
 		t.Errorf("table:\n%s", out.String())
 	}
 }
+
+func TestWarmUpOfFewIterationsIsNotATime(t *testing.T) {
+	for iterations, want := range map[uint64]uint64{0: 0, 1: 1, 9: 1, 10: 1, 1000: 100} {
+		m := Measure{Duration: time.Second, Iterations: iterations}
+		if got := m.warmUp(); got.Iterations != want || got.Duration != 100*time.Millisecond {
+			t.Errorf("%d iterations: warm-up of %+v, want %d iterations", iterations, got, want)
+		}
+	}
+}
