@@ -101,7 +101,7 @@ func TestCookieIsAskedForOnce(t *testing.T) {
 	for _, cookie := range [][]byte{nil, []byte("cookie")} {
 		p := newPair(t, 1, 33, nil)
 		var connects []wire.Setup
-		p.aside = func(_ *Tx, pkt []byte) bool {
+		p.aside = func(_ wire.Addr, _ *Tx, pkt []byte) bool {
 			var h wire.Header
 			var s wire.Setup
 			if wire.ParseHeader(pkt, &h) == 0 && h.Type == wire.CONNECT && wire.ParseSetup(h.Body(pkt), &s) == 0 {

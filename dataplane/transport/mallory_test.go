@@ -99,7 +99,7 @@ func (m *mallory) send(pkt []byte) {
 }
 
 // take notes what b sends to the attacker.
-func (m *mallory) take(tx *Tx, pkt []byte) bool {
+func (m *mallory) take(_ wire.Addr, tx *Tx, pkt []byte) bool {
 	if tx.Dst.IP[14] != 9 {
 		return false
 	}

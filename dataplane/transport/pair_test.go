@@ -59,9 +59,9 @@ type pair struct {
 	net     flights
 	seq     int
 	faults  faults
-	tap     func(from *endpoint, pkt []byte) bool // false: drop
-	onEvent func(e *endpoint, ev *Event)          // instead of keeping it
-	aside   func(tx *Tx, pkt []byte) bool         // takes packets to hosts that are neither a nor b
+	tap     func(from *endpoint, pkt []byte) bool         // false: drop
+	onEvent func(e *endpoint, ev *Event)                  // instead of keeping it
+	aside   func(peer wire.Addr, tx *Tx, pkt []byte) bool // takes packets that do not go to the peer
 	sent    int
 	buf     []byte
 }
@@ -144,10 +144,10 @@ func (p *pair) flush() {
 
 // carry hands a packet to the network.
 func (p *pair) carry(from *endpoint, plane int, tx *Tx, pkt []byte) {
-	if p.aside != nil && p.aside(tx, pkt) {
+	to := p.other(from)
+	if p.aside != nil && p.aside(to.addrs[plane], tx, pkt) {
 		return
 	}
-	to := p.other(from)
 	if tx.Dst != to.addrs[plane] { // the port, too: nothing is received on others
 		p.t.Fatalf("plane %d: packet to %v, the peer there is %v", plane, tx.Dst, to.addrs[plane])
 	}

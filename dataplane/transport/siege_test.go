@@ -324,13 +324,15 @@ func (s *siege) volley(what, want string, pkts [][]byte) {
 	s.goOn(1)
 }
 
-// expel aborts every connection of b's but the transfer's.
+// expel aborts every connection but the transfer's.
 func (s *siege) expel() {
-	s.b.engine.Connections(func(c *Conn) {
-		if c != s.ends[1].conn {
-			c.Abort(s.now, 0)
-		}
-	})
+	for i, e := range []*endpoint{s.a, s.b} {
+		e.engine.Connections(func(c *Conn) {
+			if c != s.ends[i].conn {
+				c.Abort(s.now, 0)
+			}
+		})
+	}
 }
 
 // end lets the transfer end and closes everything: nothing may be left.
@@ -338,6 +340,8 @@ func (s *siege) end() {
 	s.t.Helper()
 	s.settle()
 	s.expel()
+	s.idle(1e6)
+	s.expel() // what a CONNECT on its way has brought
 	s.onEvent = nil
 	s.closeBoth(s.ends[0].conn, s.ends[1].conn)
 	for _, e := range []*endpoint{s.a, s.b} {
