@@ -9,8 +9,9 @@ import (
 // claimTable is the exactly-once filter of one connection: a ring of words,
 // one per DSN of the window, each holding the whole DSN and a state. Words are
 // atomic so that any worker may claim; only the owner moves the cumulative DSN
-// (docs/PROTOCOL.md, "Claim, place, acknowledge"). A word only ever grows. DSNs
-// stay below 2^62, which no connection lives to see.
+// (docs/PROTOCOL.md, "Claim, place, acknowledge"). A word only ever grows, in
+// serial order: the top bits of a DSN do not fit, nor are they needed, since all
+// that meet in a word are multiples of the window apart.
 type claimTable struct {
 	words      []atomic.Uint64
 	cumulative atomic.Uint64 // all DSNs below are placed
@@ -58,16 +59,16 @@ func (t *claimTable) claimFrom(cumulative, d wire.DSN) claimResult {
 		return claimOutside
 	}
 	w := t.word(d)
-	old := w.Load()
+	old, taken := w.Load(), uint64(d)<<claimBits|claimTaken
 	switch {
-	case old == uint64(d)<<claimBits|claimTaken:
+	case old == taken:
 		return claimBusy
-	case old > uint64(d)<<claimBits:
+	case old != claimFree && int64(old-taken) > 0:
 		// Placed; or the word went to a later DSN, so this one was placed
 		// before.
 		return claimDuplicate
 	}
-	if !w.CompareAndSwap(old, uint64(d)<<claimBits|claimTaken) {
+	if !w.CompareAndSwap(old, taken) {
 		return claimBusy
 	}
 	return claimNew

@@ -11,13 +11,13 @@ import (
 )
 
 // TestClaimModel compares a claim table with a map of what every DSN is. The
-// first DSNs lie around 0, around 2^32 and just below the largest the words can
-// hold.
+// first DSNs lie around 0, around 2^32, where the bits that a word keeps wrap,
+// and where their sign does.
 func TestClaimModel(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		window := 1 << r.IntN(9)
-		start := [...]wire.DSN{0, 1<<32 - 300, 1<<62 - 5000}[r.IntN(3)]
+		start := [...]wire.DSN{0, 1<<32 - 300, 1<<62 - 300, 1<<61 - 300, 1 << 63}[r.IntN(5)]
 		var table claimTable
 		table.init(window)
 		table.cumulative.Store(uint64(start))

@@ -126,25 +126,13 @@ func runRandom(t *testing.T, seed uint64) {
 // open makes a connection whose numbers start anywhere, near a wrap as a rule.
 func (w *world) open() {
 	ca, cb := w.connect()
-	psn := wire.PSN(0) - wire.PSN(w.r.IntN(40))
-	msn := uint32(0) - uint32(w.r.IntN(6))
-	for _, end := range [][2]*Conn{{ca, cb}, {cb, ca}} {
-		for plane := range end[0].planes {
-			for path := range end[0].paths {
-				s, d := &end[0].tx[plane].paths[path], &end[1].rx[plane].paths[path]
-				s.next, s.una = psn, psn
-				d.start(0)
-				d.highest = psn - 1
-			}
-		}
-		for id := range uint16(4) {
-			s := end[0].sendStream(id)
-			s.next, s.oldest, s.limit = msn, msn, msn+end[0].depth
-			d := end[1].recvStream(id)
-			d.next, d.consumed, d.limit = msn, msn, msn+end[0].depth
-		}
+	n := numbers{
+		psn: wire.PSN(0) - wire.PSN(w.r.IntN(40)), dsn: 1<<32 - wire.DSN(w.r.IntN(60)),
+		msn: uint32(0) - uint32(w.r.IntN(6)), count: uint32(0) - uint32(w.r.IntN(40)),
 	}
-	ma, mb := w.model(w.a, ca, msn), w.model(w.b, cb, msn)
+	n.start(ca, cb)
+	n.start(cb, ca)
+	ma, mb := w.model(w.a, ca, n.msn), w.model(w.b, cb, n.msn)
 	ma.peer, mb.peer = mb, ma
 }
 
