@@ -102,7 +102,9 @@ func TestHostileData(t *testing.T) {
 		{"DSN half way round", "refused: outside window", badData(func(_ *wire.Header, d *wire.Data) { d.DSN = 1 << 63 })},
 		{"DSN whose word wraps", "refused: outside window", badData(func(_ *wire.Header, d *wire.Data) { d.DSN += 1 << 62 })},
 		{"largest DSN", "refused: outside window", badData(func(_ *wire.Header, d *wire.Data) { d.DSN = ^wire.DSN(0) })},
-		{"MSN without credit", "refused: outside window", badData(func(_ *wire.Header, d *wire.Data) { d.MSN += 16 })},
+		{"MSN without credit", "refused: outside window", func(m *mallory) []byte {
+			return m.data(func(_ *wire.Header, d *wire.Data) { d.MSN = m.conn.recvS[0].limit }, []byte("payload"))
+		}},
 		{"MSN far away", "refused: outside window", badData(func(_ *wire.Header, d *wire.Data) { d.MSN += 1<<31 - 1 })},
 		{"stream", "refused: stream number", badData(func(_ *wire.Header, d *wire.Data) { d.Stream = 4 })},
 		{"largest stream", "refused: stream number", badData(func(_ *wire.Header, d *wire.Data) { d.Stream = 65535 })},

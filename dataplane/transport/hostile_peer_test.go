@@ -113,6 +113,44 @@ func TestHostileMessages(t *testing.T) {
 	s.end()
 }
 
+// A VOID ends its message, whatever else it says: nothing is written or
+// delivered, nobody is told of an error, and what was placed before stays.
+func TestHostileVoid(t *testing.T) {
+	s, m := besieged(t, 28)
+	for name, edit := range map[string]func(*wire.Header, *wire.Data){
+		"plain":           func(*wire.Header, *wire.Data) {},
+		"unknown key":     func(_ *wire.Header, d *wire.Data) { d.Key = 1 },
+		"far away":        func(_ *wire.Header, d *wire.Data) { d.Offset = ^uint64(0) },
+		"other count":     func(_ *wire.Header, d *wire.Data) { d.PacketCount = 7 },
+		"other immediate": func(_ *wire.Header, d *wire.Data) { d.Immediate = 1 },
+		"no immediate":    func(h *wire.Header, _ *wire.Data) { h.Flags &^= wire.FlagImm },
+	} {
+		for first := range 2 { // does a packet with payload come first?
+			if first == 1 {
+				m.send(m.data(func(h *wire.Header, d *wire.Data) {
+					h.Flags |= wire.FlagImm
+					d.PacketCount = 2
+				}, []byte("first")))
+				m.dsn, m.psn = m.dsn+1, m.psn+1
+			}
+			refused, _ := s.strike(m.data(func(h *wire.Header, d *wire.Data) {
+				h.Flags |= wire.FlagImm | wire.FlagVoid
+				d.PacketIndex, d.PacketCount = uint32(first), uint32(first)+1
+				edit(h, d)
+			}, nil))
+			m.dsn, m.msn, m.psn = m.dsn+1, m.msn+1, m.psn+1
+			s.flush()
+			if refused != "" || m.event(EventReceived) != nil || m.last(wire.CONTROL) != nil || m.conn.claims.next() != m.dsn {
+				t.Errorf("%s, %d before: refused %q, or delivered, or answered, or not placed", name, first, refused)
+			}
+			s.goOn(1)
+		}
+	}
+	m.rescue(StatusOK)
+	m.write()
+	s.end()
+}
+
 // Lengths at the edge of what is allowed are taken.
 func TestExtremeLengthsThatAreRight(t *testing.T) {
 	s, m := besieged(t, 23)
