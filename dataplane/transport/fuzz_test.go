@@ -83,8 +83,6 @@ type saboteur struct {
 	seen    []flight   // its packets
 	change  []byte     // of its next packet
 	lose    int
-	source  []byte
-	posted  int
 }
 
 func runProgram(t *testing.T, program []byte) {
