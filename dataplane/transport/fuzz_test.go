@@ -39,10 +39,7 @@ func FuzzProgram(f *testing.F) {
 		f.Add(program)
 	}
 	f.Fuzz(func(t *testing.T, program []byte) {
-		if len(program) > 2048 {
-			t.Skip("long programs only repeat themselves")
-		}
-		runProgram(t, program)
+		runProgram(t, program[:min(len(program), 2048)]) // longer ones only repeat themselves
 	})
 }
 
