@@ -69,7 +69,7 @@ func (w *worker) take(s *appQueue, now int64) int {
 		}
 		s.reserved++
 		if status != transport.StatusOK {
-			s.complete(&queue.CQE{UserData: e.UserData, Conn: e.Conn, Op: queue.CompletionWrite, Status: queue.Status(status), Stream: e.Stream})
+			w.complete(s, &queue.CQE{UserData: e.UserData, Conn: e.Conn, Op: queue.CompletionWrite, Status: queue.Status(status), Stream: e.Stream})
 		}
 	}
 	if taken > 0 {
@@ -102,21 +102,26 @@ func (w *worker) post(s *appQueue, now int64, e *queue.SQE) transport.Status {
 }
 
 // complete writes the answer to an accepted submission; there is room for it.
-func (s *appQueue) complete(e *queue.CQE) {
+func (w *worker) complete(s *appQueue, e *queue.CQE) {
 	s.reserved--
-	s.push(e)
+	w.push(s, e)
 }
 
 // completeSent answers a submission whose operation has ended.
-func (s *appQueue) completeSent(ev *transport.Event) {
-	s.complete(&queue.CQE{
+func (w *worker) completeSent(s *appQueue, ev *transport.Event) {
+	w.complete(s, &queue.CQE{
 		UserData: ev.UserData, Conn: uint32(ev.Conn), Op: queue.CompletionWrite,
 		Status: queue.Status(ev.Status), Stream: ev.Stream, Bytes: ev.Bytes, MSN: ev.MSN,
 	})
 }
 
-// push writes a completion; publish makes it visible.
-func (s *appQueue) push(e *queue.CQE) {
+// push writes a completion; publish, which will look at the session, makes it
+// visible.
+func (w *worker) push(s *appQueue, e *queue.CQE) {
+	if !s.unread {
+		s.unread = true
+		w.dirty = append(w.dirty, s)
+	}
 	got, err := s.cq.Reserve(1)
 	if err != nil || got != 1 {
 		s.fail(fmt.Errorf("completion queue: no room for a completion that had room: %w", err))
@@ -140,10 +145,10 @@ func (w *worker) deliverReceived(s *appQueue, ev *transport.Event) {
 // deliver writes one such completion, or the end of a connection.
 func (w *worker) deliver(s *appQueue, ev *transport.Event) {
 	if ev.Kind == transport.EventClosed {
-		s.push(&queue.CQE{Conn: uint32(ev.Conn), Op: queue.CompletionConnClosed})
+		w.push(s, &queue.CQE{Conn: uint32(ev.Conn), Op: queue.CompletionConnClosed})
 		return
 	}
-	s.push(&queue.CQE{
+	w.push(s, &queue.CQE{
 		Conn: uint32(ev.Conn), Op: queue.CompletionWriteImmReceived, Stream: ev.Stream,
 		Bytes: ev.Bytes, Imm: ev.Imm, MSN: ev.MSN,
 	})
@@ -218,9 +223,6 @@ func (w *worker) serveQueues(now int64) (work int) {
 			w.retry(s)
 		}
 		work += w.take(s, now)
-		if s.ready > 0 {
-			w.mark(s)
-		}
 		if s.failed != nil {
 			w.broken = append(w.broken, s)
 			s.active = false

@@ -120,13 +120,12 @@ func (w *worker) drainEvents() {
 		}
 		switch ev.Kind {
 		case transport.EventSent:
-			s.completeSent(ev)
+			w.completeSent(s, ev)
 		case transport.EventReceived:
 			w.deliverReceived(s, ev)
 		default:
 			w.tell(s, ev)
 		}
-		w.mark(s)
 	}
 }
 
@@ -166,14 +165,6 @@ func (w *worker) resolveAll(id wire.ConnID) {
 		if dst := c.PeerAddr(i); dst != (wire.Addr{}) {
 			w.neighbors.Resolve(i, dst)
 		}
-	}
-}
-
-// mark has publish look at a session.
-func (w *worker) mark(s *appQueue) {
-	if !s.unread {
-		s.unread = true
-		w.dirty = append(w.dirty, s)
 	}
 }
 
