@@ -92,6 +92,18 @@ func (c *Conn) arrived(now int64, plane int, ce bool, h *wire.Header, timestamp 
 	}
 }
 
+// claim takes a DSN for placement and counts why it cannot.
+func (c *Conn) claim(d wire.DSN) claimResult {
+	result := c.claims.claim(d)
+	switch result {
+	case claimDuplicate, claimBusy:
+		c.e.Counters.Duplicates++
+	case claimOutside:
+		c.e.Counters.OutsideWindow++
+	}
+	return result
+}
+
 // handleData claims and places one DATA packet. It returns whether the packet
 // may be acknowledged.
 func (c *Conn) handleData(now int64, h *wire.Header, d *wire.Data, payload []byte) bool {
@@ -109,16 +121,12 @@ func (c *Conn) handleData(now int64, h *wire.Header, d *wire.Data, payload []byt
 		e.Counters.OutsideWindow++ // without credit: nothing is kept for it
 		return false
 	}
-	switch c.claims.claim(d.DSN) {
+	switch c.claim(d.DSN) {
+	case claimNew:
 	case claimDuplicate:
-		e.Counters.Duplicates++
 		c.stats.Duplicates++
 		return true
-	case claimOutside:
-		e.Counters.OutsideWindow++
-		return false
-	case claimBusy:
-		e.Counters.Duplicates++
+	default:
 		return false
 	}
 	reason := c.place(h, d, payload, s)
@@ -254,16 +262,8 @@ func (c *Conn) grantCredit(id uint16, s *recvStream) {
 
 // handleControl takes a reliable CONTROL packet.
 func (c *Conn) handleControl(now int64, k *wire.Control) bool {
-	switch c.claims.claim(k.DSN) {
-	case claimDuplicate:
-		c.e.Counters.Duplicates++
-		return true
-	case claimOutside:
-		c.e.Counters.OutsideWindow++
-		return false
-	case claimBusy:
-		c.e.Counters.Duplicates++
-		return false
+	if result := c.claim(k.DSN); result != claimNew {
+		return result == claimDuplicate
 	}
 	switch k.Kind {
 	case wire.ControlError:

@@ -103,7 +103,7 @@ func (c *Conn) choose(now int64, plane int, k *choice) bool {
 		}
 		c.activeS.pop()
 		s.active = false
-		if s.fenced = m.fence && m.msn != s.oldest; !s.fenced {
+		if s.fenced = s.behindFence(m); !s.fenced {
 			c.waitForCredit(now) // the peer's application is behind
 		}
 	}

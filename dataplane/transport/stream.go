@@ -16,8 +16,11 @@ func (s *sendStream) slot(msn uint32) *int32 { return &s.slots[msn&uint32(len(s.
 
 // maySend says whether the peer's credit and the fence let a message start.
 func (s *sendStream) maySend(m *message) bool {
-	return int32(m.msn-s.limit) < 0 && (!m.fence || m.msn == s.oldest)
+	return int32(m.msn-s.limit) < 0 && !s.behindFence(m)
 }
+
+// behindFence says whether a message waits for those before it to end.
+func (s *sendStream) behindFence(m *message) bool { return m.fence && m.msn != s.oldest }
 
 // recvMessage is one message on its way in.
 type recvMessage struct {
