@@ -121,6 +121,9 @@ func TestRefusedWritesFailAlone(t *testing.T) {
 		if e.Conn == 0 {
 			e.Conn = a.conn
 		}
+		if e.Region == 0 {
+			e.Region = from.ID
+		}
 		e.Length, e.UserData = 100, 7
 		a.post(&e)
 		got := a.completion()
@@ -133,7 +136,6 @@ func TestRefusedWritesFailAlone(t *testing.T) {
 			t.Error("a refused write changed memory")
 		}
 	}
-	_ = from
 	writeAndCompare(t, a, b, 4, 50_000)
 }
 

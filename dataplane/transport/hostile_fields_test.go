@@ -28,9 +28,7 @@ func refuseAll(t *testing.T, seed uint64, cases []wrong) {
 		}
 		s.goOn(1)
 	}
-	m.rescue(StatusOK)
-	m.write()
-	s.end()
+	m.unharmed()
 }
 
 // badHeader returns a packet with one thing wrong in its header.

@@ -146,9 +146,7 @@ func TestHostileVoid(t *testing.T) {
 			s.goOn(1)
 		}
 	}
-	m.rescue(StatusOK)
-	m.write()
-	s.end()
+	m.unharmed()
 }
 
 // Lengths at the edge of what is allowed are taken.
@@ -176,9 +174,7 @@ func TestExtremeLengthsThatAreRight(t *testing.T) {
 		m.dsn, m.msn, m.psn = m.dsn+1, m.msn+1, m.psn+1
 		s.goOn(1)
 	}
-	m.rescue(StatusOK)
-	m.write()
-	s.end()
+	m.unharmed()
 }
 
 // Credits that go back are ignored, ones that nobody can have earned counted.
@@ -216,9 +212,7 @@ func TestHostileCredit(t *testing.T) {
 		}
 		s.goOn(1)
 	}
-	m.rescue(StatusOK)
-	m.write()
-	s.end()
+	m.unharmed()
 }
 
 // An ERROR fails the operation that it names if that is outstanding, and
@@ -340,9 +334,7 @@ func TestHostileProbes(t *testing.T) {
 	if acks, answers := m.count(wire.ACK), m.count(wire.PROBE_ACK); acks > 1 || answers != maxProbeAcks {
 		t.Errorf("40 probes were answered with %d ACKs and %d PROBE-ACKs", acks, answers)
 	}
-	m.rescue(StatusOK)
-	m.write()
-	s.end()
+	m.unharmed()
 }
 
 func (m *mallory) count(typ wire.Type) (n int) {

@@ -64,6 +64,15 @@ func (m *mallory) rescue(want Status) {
 	}
 }
 
+// unharmed ends a siege that refused everything: b's operation ends well, the
+// attacker's connection still works, and so does the rest.
+func (m *mallory) unharmed() {
+	m.t.Helper()
+	m.rescue(StatusOK)
+	m.write()
+	m.s.end()
+}
+
 // Every packet that is shorter or longer than its header says is refused.
 func TestHostileSizes(t *testing.T) {
 	s, m := besieged(t, 1)
@@ -78,9 +87,7 @@ func TestHostileSizes(t *testing.T) {
 		s.volley(typ.String()+" cut", "refused: packet truncated", short)
 		s.volley(typ.String()+" lengthened", "refused: lengths contradict each other", long)
 	}
-	m.rescue(StatusOK)
-	m.write()
-	s.end()
+	m.unharmed()
 }
 
 // Every packet whose header says the length it has, and whose checksum is
@@ -106,9 +113,7 @@ func TestHostileLengths(t *testing.T) {
 		}
 		s.volley(typ.String(), "refused: lengths contradict each other", wrong)
 	}
-	m.rescue(StatusOK)
-	m.write()
-	s.end()
+	m.unharmed()
 }
 
 // Every single bit that changes on the way refuses the packet.
@@ -117,9 +122,7 @@ func TestHostileBits(t *testing.T) {
 	for typ, pkt := range m.samples() {
 		s.volley(typ.String(), "", flipped(pkt, false))
 	}
-	m.rescue(StatusOK)
-	m.write()
-	s.end()
+	m.unharmed()
 }
 
 // flipped returns a packet with each of its bits changed, and its checksum made

@@ -83,16 +83,7 @@ func (m *mallory) dial() {
 	}
 }
 
-func (m *mallory) event(kind EventKind) *Event {
-	for i := range m.events {
-		if m.events[i].Kind == kind {
-			ev := m.events[i]
-			m.events = append(m.events[:i], m.events[i+1:]...)
-			return &ev
-		}
-	}
-	return nil
-}
+func (m *mallory) event(kind EventKind) *Event { return takeEvent(&m.events, kind) }
 
 func (m *mallory) send(pkt []byte) {
 	m.s.b.engine.HandlePacket(m.s.now, 0, malloryAddr(0), false, pkt)

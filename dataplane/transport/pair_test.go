@@ -239,11 +239,13 @@ func itoa(v uint64) string {
 }
 
 // find returns the first event of a kind, and forgets it.
-func (e *endpoint) find(kind EventKind) *Event {
-	for i := range e.events {
-		if e.events[i].Kind == kind {
-			ev := e.events[i]
-			e.events = append(e.events[:i], e.events[i+1:]...)
+func (e *endpoint) find(kind EventKind) *Event { return takeEvent(&e.events, kind) }
+
+// takeEvent takes the first event of a kind out of a list, or returns nil.
+func takeEvent(events *[]Event, kind EventKind) *Event {
+	for i, ev := range *events {
+		if ev.Kind == kind {
+			*events = append((*events)[:i], (*events)[i+1:]...)
 			return &ev
 		}
 	}
